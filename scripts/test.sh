@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Builds everything and runs the tests.
+#   scripts/test.sh [--preset release|asan|tsan] [ctest arguments...]
+# The exit code and the last lines are ctest's.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+preset=release
+ctest_arguments=()
+
+parse_arguments() {
+    while (($#)); do
+        case $1 in
+        -h | --help) echo "usage: scripts/test.sh [--preset release|asan|tsan] [ctest arguments...]"; exit 0 ;;
+        --preset)
+            (($# > 1)) || usage_error "--preset needs a name: release, asan or tsan."
+            preset=$2
+            shift
+            ;;
+        --preset=*) preset=${1#*=} ;;
+        *) ctest_arguments+=("$1") ;;
+        esac
+        shift
+    done
+    case $preset in
+    release | asan | tsan) ;;
+    *) usage_error "there is no preset '$preset': release, asan and tsan are." ;;
+    esac
+}
+
+main() {
+    parse_arguments "$@"
+    "$sluice_root/scripts/install-deps.sh" --tests >&2
+    "$sluice_root/scripts/get-llama.sh" >&2
+    configure "$preset" yes
+    build "$preset"
+
+    local ctest=(ctest --preset "$preset" -j2 --output-on-failure --no-tests=error)
+    # GCC 12's ThreadSanitizer cannot start where the kernel randomises more bits of an address than it knows.
+    if [[ $preset == tsan ]] && setarch -R true 2>/dev/null; then ctest=(setarch -R "${ctest[@]}"); fi
+    cd "$sluice_root"
+    exec "${ctest[@]}" ${ctest_arguments[@]+"${ctest_arguments[@]}"}
+}
+
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then main "$@"; fi
