@@ -1,0 +1,27 @@
+#include "embedded_model.h"
+
+#include <filesystem>
+#include <vector>
+
+namespace sluice::cli {
+
+std::optional<std::string> embedded_model_path() {
+    namespace fs = std::filesystem;
+    constexpr const char *kFile = "tiny-moe-stories-54m-Q4_K_M.gguf";
+    std::error_code ignored;
+    const fs::path executable = fs::read_symlink("/proc/self/exe", ignored);
+    std::vector<fs::path> folders;
+    if (!executable.empty()) {
+        folders.push_back(executable.parent_path() / "models");
+        folders.push_back(executable.parent_path().parent_path() / "share" / "sluice" / "models");
+    }
+    folders.emplace_back(SLUICE_SOURCE_MODELS);
+    for (const fs::path &folder : folders) {
+        if (fs::exists(folder / kFile, ignored)) {
+            return (folder / kFile).string();
+        }
+    }
+    return std::nullopt;
+}
+
+} // namespace sluice::cli

@@ -1,0 +1,62 @@
+// The sluice command.
+
+#include "command.h"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace sluice::cli {
+
+int report(const Error &error) {
+    std::fprintf(stderr, "sluice: %s\n", error.message.c_str());
+    return error.code == ErrorCode::InvalidArgument ? kUsage : kFailed;
+}
+
+namespace {
+
+/// llama.cpp has one-dash flags of two letters, which CLI11 would read as two flags.
+std::vector<std::string> arguments_of(int argc, char **argv) {
+    std::vector<std::string> arguments;
+    for (int i = argc - 1; i > 0; --i) { // CLI11 takes a vector from the back
+        const std::string argument = argv[i];
+        arguments.push_back(argument == "-ub"    ? "--ubatch-size"
+                            : argument == "-sys" ? "--system-prompt"
+                                                 : argument);
+    }
+    return arguments;
+}
+
+int run(int argc, char **argv) {
+    CLI::App app(
+        "Runs Mixture-of-Experts language models larger than memory, by streaming experts from storage.");
+    app.name("sluice");
+    app.set_version_flag("--version", std::string("sluice ") + SLUICE_VERSION);
+    app.require_subcommand(1);
+    int exit_code = kOk;
+    add_run_command(app, exit_code);
+    add_make_model_command(app, exit_code);
+    try {
+        app.parse(arguments_of(argc, argv));
+    } catch (const CLI::ParseError &error) {
+        if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+            return app.exit(error); // --help and --version
+        }
+        std::fprintf(stderr, "sluice: %s (see sluice --help)\n", error.what());
+        return kUsage;
+    }
+    return exit_code;
+}
+
+} // namespace
+
+} // namespace sluice::cli
+
+int main(int argc, char **argv) {
+    try {
+        return sluice::cli::run(argc, argv);
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "sluice: %s\n", error.what());
+        return sluice::cli::kFailed;
+    }
+}

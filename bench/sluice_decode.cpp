@@ -1,0 +1,84 @@
+// Sluice, decoding one token at a time. Prints one JSON object.
+//
+//   sluice_decode MODEL CACHE_MIB THREADS PROMPT_TOKENS TOKENS repack|no-repack [IO_THREADS]
+
+#include "bench_prompt.h"
+
+#include "sluice/model.h"
+#include "sluice/session.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+int failed(const sluice::Error &error) {
+    std::fprintf(stderr, "sluice_decode: %s\n", error.message.c_str());
+    return 1;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    if (argc < 7 || argc > 8) {
+        std::fprintf(
+            stderr,
+            "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS repack|no-repack [IO_THREADS]\n");
+        return 2;
+    }
+    const int count = std::atoi(argv[5]);
+    const auto load_start = Clock::now();
+    auto model = sluice::Model::load({.path = argv[1],
+                                      .stream = sluice::StreamMode::Force,
+                                      .cache_bytes = std::strtoull(argv[2], nullptr, 10) << 20U,
+                                      .io_threads = argc == 8 ? std::atoi(argv[7]) : 4,
+                                      .repack = std::strcmp(argv[6], "repack") == 0});
+    if (!model) {
+        return failed(model.error());
+    }
+    auto session = sluice::Session::create(
+        *model, {.context_tokens = 1024, .ubatch_tokens = 512, .threads = std::atoi(argv[3])});
+    if (!session) {
+        return failed(session.error());
+    }
+    nlohmann::json result;
+    result["load_s"] = seconds_since(load_start);
+
+    const size_t vocabulary = session->vocab_size();
+    const auto prompt = sluice::bench::prompt_tokens(static_cast<size_t>(std::atoi(argv[4])), vocabulary);
+    const auto prefill_start = Clock::now();
+    if (auto decoded = session->decode(prompt); !decoded) {
+        return failed(decoded.error());
+    }
+    result["prefill_s"] = seconds_since(prefill_start);
+    const sluice::ExpertStats before = session->stats().experts;
+    std::vector<double> token_ms;
+    for (int i = 0; i < count; ++i) {
+        const sluice::Token token = sluice::bench::next_token(i, vocabulary);
+        const auto start = Clock::now();
+        if (auto decoded = session->decode({&token, 1}); !decoded) {
+            return failed(decoded.error());
+        }
+        token_ms.push_back(seconds_since(start) * 1e3);
+    }
+    const sluice::ExpertStats after = session->stats().experts;
+    const auto asked = static_cast<double>(after.hits - before.hits + after.misses - before.misses);
+    result["token_ms"] = token_ms;
+    result["peak_bytes"] = sluice::bench::peak_resident_bytes();
+    result["read_mib_per_token"] =
+        static_cast<double>(after.bytes_read - before.bytes_read) / 1048576.0 / count;
+    result["hit_rate"] = asked > 0 ? static_cast<double>(after.hits - before.hits) / asked : 0.0;
+    result["stall_ms_per_token"] = (after.stall_seconds - before.stall_seconds) * 1e3 / count;
+    std::printf("%s\n", result.dump().c_str());
+    std::fflush(stdout);
+    std::_Exit(0); // freeing gigabytes is not what is measured
+}

@@ -1,0 +1,63 @@
+// A loaded model: dense weights in memory, experts wherever the mode says.
+#pragma once
+
+#include "sluice/error.h"
+#include "sluice/options.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace sluice {
+
+namespace engine {
+struct ModelState;
+}
+
+/// What was decided and measured while loading. Bytes unless named otherwise.
+struct ModelInfo {
+    std::string path;
+    std::string description; ///< llama.cpp's one-line description
+    bool streaming = false;
+    std::string mode_reason;     ///< one sentence: why this mode
+    uint64_t file_bytes = 0;     ///< all shards together
+    uint64_t streamed_bytes = 0; ///< expert slices left on storage
+    uint64_t dense_bytes = 0;    ///< weights held in memory
+    size_t expert_banks = 0;     ///< streamed weights
+    bool direct = false;         ///< expert reads go past the page cache
+    std::string direct_refusal;  ///< why not, if they were wanted and don't
+    double load_seconds = 0;
+    std::optional<uint64_t> load_read_bytes; ///< bytes the process asked of files while loading
+    std::optional<uint64_t> load_peak_bytes; ///< highest resident set until loading ended
+};
+
+/// Movable handle; destroy sessions before their model. Sessions on one model share its expert cache and
+/// compute one at a time.
+class Model {
+public:
+    /// Loads `options.path`. With several models in one process, each has its own cache and readers.
+    /// Errors: NotFound, PermissionDenied, InvalidFormat, InvalidArgument (io_threads), Io, OutOfMemory,
+    /// Cancelled.
+    static Result<Model> load(const ModelOptions &options);
+
+    /// For tests and other engines: a handle on a model that was loaded some other way.
+    static Model from_state(std::unique_ptr<engine::ModelState> state);
+
+    ~Model();
+    Model(Model &&) noexcept;
+    Model &operator=(Model &&) noexcept;
+
+    [[nodiscard]] const ModelInfo &info() const;
+
+    /// The model's own chat template, if it has one.
+    [[nodiscard]] bool has_chat_template() const;
+
+    [[nodiscard]] engine::ModelState &state() { return *state_; }
+
+private:
+    explicit Model(std::unique_ptr<engine::ModelState> state);
+    std::unique_ptr<engine::ModelState> state_;
+};
+
+} // namespace sluice

@@ -1,0 +1,50 @@
+// What a caller may ask for. Plain data; the defaults are what a user without flags gets.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace sluice {
+
+/// Whether a model's experts are streamed from storage or held in memory.
+enum class StreamMode {
+    Auto,  ///< stream when the model would not fit in free memory
+    Force, ///< always stream (a dense model then runs with nothing to stream)
+    Never, ///< always resident
+};
+
+/// How to load a model.
+struct ModelOptions {
+    std::string path = {}; ///< a GGUF file, or the first of several shards
+    StreamMode stream = StreamMode::Auto;
+    std::optional<uint64_t>
+        cache_bytes = {};    ///< expert cache; empty: what free memory allows, a floor left to the system
+    int io_threads = 4; ///< threads that read slices, 1 to 64
+    bool direct = true; ///< read past the page cache where the file system can
+    bool repack = true; ///< let llama.cpp repack dense weights for its fastest kernels
+    std::function<bool(float)>
+        progress = {}; ///< called with 0..1 while loading, on the loading thread; false cancels
+};
+
+/// How to set up a context on a model.
+struct SessionOptions {
+    uint32_t context_tokens = 0;  ///< 0: 4096, or what the model was trained for if that is less
+    uint32_t ubatch_tokens = 512; ///< tokens computed together while prefilling
+    int threads = 0;              ///< compute threads; 0: physical cores
+    bool all_logits = false;      ///< compute logits for every token decoded, not only the last
+};
+
+/// How the next token is drawn. Names and meaning as in llama.cpp.
+struct SamplingOptions {
+    float temperature = 0.8F; ///< 0 or less: greedy
+    int top_k = 40;           ///< 0 or less: all
+    float top_p = 0.95F;
+    float min_p = 0.05F;
+    float repeat_penalty = 1.0F; ///< 1: none
+    int repeat_last_n = 64;
+    std::optional<uint32_t> seed = {}; ///< empty: a random one
+};
+
+} // namespace sluice

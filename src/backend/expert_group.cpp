@@ -1,0 +1,321 @@
+#include "backend/expert_group.h"
+
+#include "storage/reserved_memory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace sluice::backend {
+
+namespace {
+
+// Small enough to share one expert between threads, large enough that claiming a chunk costs nothing.
+constexpr int64_t kRowsPerChunk = 64;
+
+int32_t chunks_of(const ggml_tensor *weight, StepKind kind) {
+    return kind == StepKind::Stage
+               ? 1
+               : static_cast<int32_t>((weight->ne[1] + kRowsPerChunk - 1) / kRowsPerChunk);
+}
+
+} // namespace
+
+ExpertStep &ExpertGroup::add_step(StepKind kind) {
+    steps_.push_back(std::make_unique<ExpertStep>());
+    steps_.back()->kind = kind;
+    return *steps_.back();
+}
+
+size_t ExpertGroup::bank_count() const {
+    size_t banks = 0;
+    for (const auto &step : steps_) {
+        banks += step->uses.size();
+    }
+    return banks;
+}
+
+void ExpertGroup::begin() {
+    abandoned_ = store_.failed() || !route();
+    for (const auto &step : steps_) {
+        make_items(*step);
+    }
+    pump_step_ = abandoned_ ? steps_.size() : 0;
+    all_acquired_.store(abandoned_, std::memory_order_release);
+    if (abandoned_) {
+        return;
+    }
+    if (fits_at_once()) {
+        std::vector<WorkItem *> all;
+        for (const auto &step : steps_) {
+            for (size_t i = 0; i < step->item_count; ++i) {
+                all.push_back(&step->items[i]);
+            }
+        }
+        const std::lock_guard lock(pump_mutex_);
+        acquire(all);
+    }
+    pump();
+}
+
+/// Groups (token, position) pairs by expert, experts in order of first appearance.
+bool ExpertGroup::route() {
+    int64_t expert_count = INT32_MAX;
+    for (const auto &step : steps_) {
+        for (const ExpertUse &use : step->uses) {
+            expert_count = std::min(expert_count, use.weight->tensor->ne[2]);
+        }
+    }
+    expert_index_.assign(static_cast<size_t>(expert_count), -1);
+    experts_.clear();
+    const auto id_at = [this](int64_t position, int64_t token) {
+        return *reinterpret_cast<const int32_t *>(static_cast<const char *>(ids_->data) +
+                                                  position * ids_->nb[0] + token * ids_->nb[1]);
+    };
+    for (int64_t token = 0; token < ids_->ne[1]; ++token) {
+        for (int64_t position = 0; position < ids_->ne[0]; ++position) {
+            const int32_t id = id_at(position, token);
+            if (id < 0 || id >= expert_count) {
+                store_.set_error(
+                    {ErrorCode::Internal, fmt::format("the router chose expert {} of {} for {}", id,
+                                                      expert_count, steps_[0]->uses[0].weight->name)});
+                experts_.clear();
+                return false;
+            }
+            int32_t &index = expert_index_[static_cast<size_t>(id)];
+            if (index < 0) {
+                index = static_cast<int32_t>(experts_.size());
+                experts_.push_back({.id = id});
+            }
+            ++experts_[static_cast<size_t>(index)].count;
+        }
+    }
+    uint32_t next = 0;
+    for (Expert &expert : experts_) {
+        expert.first = next;
+        next += expert.count;
+        expert.count = 0;
+    }
+    token_uses_.resize(next);
+    for (int64_t token = 0; token < ids_->ne[1]; ++token) {
+        for (int64_t position = 0; position < ids_->ne[0]; ++position) {
+            Expert &expert =
+                experts_[static_cast<size_t>(expert_index_[static_cast<size_t>(id_at(position, token))])];
+            token_uses_[expert.first + expert.count++] = {static_cast<int32_t>(position),
+                                                          static_cast<int32_t>(token)};
+        }
+    }
+    return true;
+}
+
+void ExpertGroup::make_items(ExpertStep &step) {
+    step.item_count = experts_.size() * step.uses.size();
+    if (step.item_count > step.item_capacity) {
+        step.items = std::make_unique<WorkItem[]>(step.item_count);
+        step.item_capacity = step.item_count;
+    }
+    size_t next = 0;
+    for (const Expert &expert : experts_) {
+        for (const ExpertUse &use : step.uses) {
+            WorkItem &item = step.items[next++];
+            item.use = &use;
+            item.key = {use.weight->bank, static_cast<uint32_t>(expert.id)};
+            item.tokens = {token_uses_.data() + expert.first, expert.count};
+            item.chunks = chunks_of(use.weight->tensor, step.kind);
+            item.slot.store(nullptr, std::memory_order_relaxed);
+            item.next_chunk.store(0, std::memory_order_relaxed);
+            item.chunks_done.store(0, std::memory_order_relaxed);
+            item.pinned = false;
+        }
+    }
+}
+
+bool ExpertGroup::fits_at_once() const {
+    const residency::SlotPlan &plan = store_.cache()->plan();
+    std::vector<size_t> needed(plan.classes.size());
+    for (const auto &step : steps_) {
+        for (const ExpertUse &use : step->uses) {
+            needed[plan.class_of_bank[use.weight->bank]] += experts_.size();
+        }
+    }
+    for (size_t c = 0; c < needed.size(); ++c) {
+        if (needed[c] > plan.classes[c].slots) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/// Under the pump lock: pins slots for items that have none yet.
+void ExpertGroup::acquire(std::span<WorkItem *const> wanted) {
+    std::vector<residency::SliceKey> keys;
+    keys.reserve(wanted.size());
+    for (const WorkItem *item : wanted) {
+        keys.push_back(item->key);
+    }
+    std::vector<residency::Slot *> slots(wanted.size());
+    store_.cache()->acquire(keys, slots);
+    for (size_t i = 0; i < wanted.size(); ++i) {
+        if (slots[i] != nullptr) {
+            wanted[i]->pinned = true;
+            wanted[i]->slot.store(slots[i], std::memory_order_release);
+        }
+    }
+}
+
+/// Goes on acquiring, step by step. The earliest step without all its slots comes first and its slices are
+/// released one by one as they are used, so that even a cache of one slot would make progress.
+void ExpertGroup::pump() {
+    const std::lock_guard lock(pump_mutex_);
+    while (pump_step_ < steps_.size()) {
+        ExpertStep &step = *steps_[pump_step_];
+        const auto lacking = [&step] {
+            std::vector<WorkItem *> items;
+            for (size_t i = 0; i < step.item_count; ++i) {
+                if (step.items[i].slot.load(std::memory_order_relaxed) == nullptr) {
+                    items.push_back(&step.items[i]);
+                }
+            }
+            return items;
+        };
+        if (const auto items = lacking(); !items.empty()) {
+            acquire(items);
+            if (!lacking().empty()) {
+                return;
+            }
+        }
+        ++pump_step_;
+    }
+    all_acquired_.store(true, std::memory_order_release);
+}
+
+void ExpertGroup::convert(ExpertStep &step) {
+    if (step.conversion_target == nullptr) {
+        return;
+    }
+    const ggml_tensor *node = step.uses.front().node;
+    const int64_t pieces = conversion_pieces(node);
+    for (int64_t piece = step.next_piece.fetch_add(1, std::memory_order_relaxed); piece < pieces;
+         piece = step.next_piece.fetch_add(1, std::memory_order_relaxed)) {
+        convert_activations(node, piece, step.conversion_target);
+    }
+}
+
+void ExpertGroup::run(ExpertStep &step, bool first_thread) {
+    using Clock = std::chrono::steady_clock;
+    for (;;) {
+        const uint32_t seen = abandoned_ ? 0 : store_.cache()->arrivals();
+        bool waiting = false;
+        const bool progressed = sweep(step, waiting);
+        if (!waiting) {
+            return;
+        }
+        if (progressed) {
+            continue;
+        }
+        if (!all_acquired_.load(std::memory_order_acquire)) {
+            pump();
+            if (store_.cache()->arrivals() != seen) {
+                continue;
+            }
+        }
+        const auto start = Clock::now();
+        store_.cache()->wait_for_arrival(seen);
+        if (first_thread) {
+            store_.counters.stall_nanoseconds += static_cast<uint64_t>(
+                std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+        }
+    }
+}
+
+/// One pass over the step's items, working on those that are ready. `waiting`: some are neither done nor
+/// ready.
+bool ExpertGroup::sweep(ExpertStep &step, bool &waiting) {
+    bool progressed = false;
+    for (size_t i = 0; i < step.item_count; ++i) {
+        WorkItem &item = step.items[i];
+        if (item.next_chunk.load(std::memory_order_relaxed) >= item.chunks) {
+            continue;
+        }
+        residency::Slot *slot = item.slot.load(std::memory_order_acquire);
+        const residency::SlotState state =
+            slot == nullptr ? residency::SlotState::Empty : slot->state.load(std::memory_order_acquire);
+        if (state == residency::SlotState::Failed) {
+            store_.set_error(slot->error);
+        }
+        const bool zero = store_.failed();
+        if (state != residency::SlotState::Ready && !zero) {
+            waiting = true;
+            continue;
+        }
+        for (int32_t chunk = item.next_chunk.fetch_add(1, std::memory_order_relaxed); chunk < item.chunks;
+             chunk = item.next_chunk.fetch_add(1, std::memory_order_relaxed)) {
+            process(step, item, zero ? nullptr : slot, chunk);
+            progressed = true;
+            if (item.chunks_done.fetch_add(1, std::memory_order_acq_rel) + 1 == item.chunks) {
+                finish_item(item);
+            }
+        }
+    }
+    return progressed;
+}
+
+void ExpertGroup::process(ExpertStep &step, WorkItem &item, const residency::Slot *slot, int32_t chunk) {
+    ggml_tensor *weight = item.use->weight->tensor;
+    if (step.kind == StepKind::Stage) {
+        if (slot != nullptr) {
+            std::memcpy(static_cast<std::byte *>(weight->data) + item.key.expert * weight->nb[2], slot->data,
+                        weight->nb[2]);
+        }
+        return;
+    }
+    const int64_t begin = chunk * kRowsPerChunk;
+    const int64_t end = std::min<int64_t>(begin + kRowsPerChunk, weight->ne[1]);
+    if (slot == nullptr) {
+        zero_rows(item.use->node, item.tokens, begin, end);
+    } else {
+        multiply_rows(item.use->node, slot->data, item.tokens, step.activations, begin, end);
+    }
+}
+
+/// While some items still lack a slot, a finished one hands its own on at once; otherwise end() does it in
+/// one go.
+void ExpertGroup::finish_item(WorkItem &item) {
+    if (all_acquired_.load(std::memory_order_acquire)) {
+        return;
+    }
+    {
+        const std::lock_guard lock(pump_mutex_);
+        if (item.pinned) {
+            item.pinned = false;
+            store_.cache()->release(item.slot.load(std::memory_order_relaxed));
+        }
+    }
+    pump();
+    store_.cache()->wake_waiters();
+}
+
+void ExpertGroup::unstage(const ExpertStep &step) {
+    for (const ExpertUse &use : step.uses) {
+        const ggml_tensor *weight = use.weight->tensor;
+        storage::ReservedMemory::discard_pages({static_cast<std::byte *>(weight->data), ggml_nbytes(weight)});
+    }
+}
+
+void ExpertGroup::end() {
+    const std::lock_guard lock(pump_mutex_);
+    for (const auto &step : steps_) {
+        for (size_t i = 0; i < step->item_count; ++i) {
+            WorkItem &item = step->items[i];
+            if (item.pinned) {
+                item.pinned = false;
+                store_.cache()->release(item.slot.load(std::memory_order_relaxed));
+            }
+        }
+        step->item_count = 0;
+    }
+    all_acquired_.store(true, std::memory_order_release);
+}
+
+} // namespace sluice::backend

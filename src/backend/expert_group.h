@@ -1,0 +1,116 @@
+// One routing decision at run time: which experts, where their slices are, and the matmuls that use them.
+#pragma once
+
+#include "backend/expert_kernel.h"
+#include "backend/streamed_store.h"
+#include "residency/expert_cache.h"
+
+#include "ggml.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace sluice::backend {
+
+/// What a step does with each slice once it is there.
+enum class StepKind {
+    Multiply, ///< our kernel multiplies it, into the original node's output
+    Stage,    ///< it is copied to the weight's reserved memory, for the stock kernel to run on next
+};
+
+/// One use of a bank: the MUL_MAT_ID node of the original graph and the weight it reads.
+struct ExpertUse {
+    ggml_tensor *node = nullptr;
+    StreamedTensor *weight = nullptr;
+};
+
+/// One expert's part of a step. Its output is claimed in chunks of rows by whichever thread is free.
+struct WorkItem {
+    const ExpertUse *use = nullptr;
+    residency::SliceKey key;
+    std::span<const TokenUse> tokens;
+    int32_t chunks = 0;
+    std::atomic<residency::Slot *> slot{nullptr}; ///< null until a slot was pinned for it
+    std::atomic<int32_t> next_chunk{0};
+    std::atomic<int32_t> chunks_done{0};
+    bool pinned = false; ///< guarded by the group's pump lock
+};
+
+/// Matmuls that run as one node: adjacent ones on the same activations (gate and up), or a single one.
+struct ExpertStep {
+    StepKind kind = StepKind::Multiply;
+    std::vector<ExpertUse> uses;
+    ActivationView activations;
+    std::byte *conversion_target = nullptr; ///< null: no conversion needed
+    std::atomic<int64_t> next_piece{0};     ///< next piece of the activations to convert
+    std::unique_ptr<WorkItem[]> items;
+    size_t item_count = 0;
+    size_t item_capacity = 0;
+};
+
+/// All steps that share one ids tensor. begin() and end() are called by one thread; the other functions by
+/// all compute threads of the graph, after begin().
+class ExpertGroup {
+public:
+    ExpertGroup(const ggml_tensor *ids, StreamedStore &store) : ids_(ids), store_(store) {}
+
+    /// Appends a step; steps run in the order added. Called while planning. The reference stays valid.
+    ExpertStep &add_step(StepKind kind);
+
+    /// Reads the ids, pins what is resident, starts reads for the rest in consumption order, returns at once.
+    /// When the experts need more slots than the cache has, as many as fit; the rest follows as slots come
+    /// free.
+    void begin();
+
+    /// Converts the step's activations; threads share the pieces.
+    static void convert(ExpertStep &step);
+
+    /// Works on the step's slices in whatever order they become ready, sleeping when none is.
+    /// `first_thread` marks the one thread whose waiting is counted as stall.
+    void run(ExpertStep &step, bool first_thread);
+
+    /// Gives staged pages back after the stock kernel ran.
+    static void unstage(const ExpertStep &step);
+
+    /// Takes back all pins. Also right after begin() or a failed or aborted graph.
+    void end();
+
+    /// Largest number of distinct experts a token may route to, for sizing.
+    [[nodiscard]] const ggml_tensor *ids() const { return ids_; }
+    [[nodiscard]] size_t bank_count() const;
+
+private:
+    struct Expert {
+        int32_t id = 0;
+        uint32_t first = 0; ///< into token_uses_
+        uint32_t count = 0;
+    };
+
+    bool route();
+    void make_items(ExpertStep &step);
+    bool fits_at_once() const;
+    void pump();
+    void acquire(std::span<WorkItem *const> wanted);
+    void process(ExpertStep &step, WorkItem &item, const residency::Slot *slot, int32_t chunk);
+    bool sweep(ExpertStep &step, bool &waiting);
+    void finish_item(WorkItem &item);
+
+    const ggml_tensor *ids_;
+    StreamedStore &store_;
+    std::vector<std::unique_ptr<ExpertStep>> steps_;
+    std::vector<TokenUse> token_uses_;
+    std::vector<Expert> experts_;
+    std::vector<int32_t> expert_index_; ///< by id, into experts_; -1 unused
+
+    std::mutex pump_mutex_;
+    size_t pump_step_ = 0;
+    std::atomic<bool> all_acquired_{true};
+    bool abandoned_ = false; ///< the graph had failed when begin() ran: only zeros are written
+};
+
+} // namespace sluice::backend

@@ -1,0 +1,258 @@
+#include "backend/graph_plan.h"
+
+#include "backend/streaming_device.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace sluice::backend {
+
+namespace {
+
+/// Operations that only describe memory; whoever uses their result is looked at instead.
+bool only_describes(ggml_op op) {
+    return op == GGML_OP_NONE || op == GGML_OP_VIEW || op == GGML_OP_RESHAPE || op == GGML_OP_PERMUTE ||
+           op == GGML_OP_TRANSPOSE;
+}
+
+} // namespace
+
+Result<std::unique_ptr<GraphPlan>> GraphPlan::build(const ggml_cgraph *graph, StreamedStore &store) {
+    if (store.cache() == nullptr) {
+        return fail(ErrorCode::Internal,
+                    "a graph with streamed experts was run before their cache was created");
+    }
+    std::unique_ptr<GraphPlan> plan(new GraphPlan(store));
+    plan->uid_ = graph->uid;
+    if (auto classified = plan->classify(graph); !classified) {
+        return fail(classified.error());
+    }
+    plan->rewrite(graph);
+    return plan;
+}
+
+Status GraphPlan::classify(const ggml_cgraph *graph) {
+    for (int i = 0; i < graph->n_nodes; ++i) {
+        if (only_describes(graph->nodes[i]->op)) {
+            continue;
+        }
+        for (int source = 0; source < GGML_MAX_SRC; ++source) {
+            if (graph->nodes[i]->src[source] != nullptr) {
+                if (auto checked = check_use(graph->nodes[i], source); !checked) {
+                    return checked;
+                }
+            }
+        }
+    }
+    return {};
+}
+
+Status GraphPlan::check_use(const ggml_tensor *node, int source) {
+    StreamedStore *owner = store_of(node->src[source]);
+    if (owner == nullptr) {
+        return {};
+    }
+    if (owner != &store_) {
+        return fail(ErrorCode::Internal, "a graph uses streamed weights of two models at once");
+    }
+    if (source == 0 && is_expert_node(node)) {
+        return {};
+    }
+    StreamedTensor *weight = store_.find(node->src[source]);
+    if (weight == nullptr) {
+        return fail(ErrorCode::Internal,
+                    fmt::format("{} lies in a streamed buffer but is not known to its store",
+                                node->src[source]->name));
+    }
+    return store_.materialize(*weight,
+                              fmt::format("{} reads it as source {}", ggml_op_name(node->op), source));
+}
+
+bool GraphPlan::is_expert_node(const ggml_tensor *node) const {
+    if (node->op != GGML_OP_MUL_MAT_ID || (node->flags & GGML_TENSOR_FLAG_COMPUTE) == 0) {
+        return false;
+    }
+    const StreamedTensor *weight = store_.find(node->src[0]);
+    return weight != nullptr && weight->tensor == node->src[0] && !weight->materialized &&
+           kernel_supports(node);
+}
+
+void GraphPlan::rewrite(const ggml_cgraph *graph) {
+    // At most three custom nodes take the place of an expert matmul.
+    const size_t overhead = ggml_tensor_overhead() * (static_cast<size_t>(graph->n_nodes) * 3 + 1);
+    context_.reset(ggml_init({.mem_size = overhead, .mem_buffer = nullptr, .no_alloc = true}));
+    if (context_ == nullptr) {
+        throw std::bad_alloc();
+    }
+    nodes_.reserve(static_cast<size_t>(graph->n_nodes) + 64);
+    for (int i = 0; i < graph->n_nodes;) {
+        if (is_expert_node(graph->nodes[i])) {
+            i += rewrite_step(graph, i);
+        } else {
+            nodes_.push_back(graph->nodes[i++]);
+        }
+    }
+    place_workspace();
+    // Same leafs and use counts as the original: ggml's fused operations decide by them.
+    graph_ = *graph;
+    graph_.nodes = nodes_.data();
+    graph_.n_nodes = static_cast<int>(nodes_.size());
+    graph_.size = graph_.n_nodes;
+}
+
+/// Rewrites the matmul at `index` and those right after it on the same activations and ids: adjacent nodes'
+/// outputs can't share memory with anything still needed, so they may run as one. Returns how many were
+/// taken.
+int GraphPlan::rewrite_step(const ggml_cgraph *graph, int index) {
+    ggml_tensor *first = graph->nodes[index];
+    const bool staged = stock_has_batch_path(first);
+    int taken = 1;
+    while (!staged && index + taken < graph->n_nodes) {
+        const ggml_tensor *next = graph->nodes[index + taken];
+        if (!is_expert_node(next) || next->src[1] != first->src[1] || next->src[2] != first->src[2] ||
+            stock_has_batch_path(next) || converted_bytes(next) != converted_bytes(first) ||
+            ggml_get_type_traits_cpu(next->src[0]->type)->vec_dot_type !=
+                ggml_get_type_traits_cpu(first->src[0]->type)->vec_dot_type) {
+            break;
+        }
+        ++taken;
+    }
+
+    bool begins_group = false;
+    ExpertGroup &group = group_for(first->src[2], static_cast<size_t>(taken), begins_group);
+    ExpertStep &step = group.add_step(staged ? StepKind::Stage : StepKind::Multiply);
+    steps_.push_back(&step);
+    for (int i = 0; i < taken; ++i) {
+        ggml_tensor *node = graph->nodes[index + i];
+        step.uses.push_back({.node = node, .weight = store_.find(node->src[0])});
+    }
+    step.activations = {.source = first->src[1]};
+    const bool converts = !staged && converted_bytes(first) > 0;
+    step.activations.row_bytes =
+        converts ? converted_bytes(first) / static_cast<size_t>(first->src[1]->ne[1] * first->src[1]->ne[2])
+                 : 0;
+
+    const NodeContext context{.plan = this, .group = &group, .step = &step, .begins_group = begins_group};
+    if (begins_group || converts) {
+        add_custom(prepare, context);
+    }
+    add_custom(compute, context);
+    if (staged) {
+        nodes_.push_back(first);
+        add_custom(unstage, context);
+    }
+    return taken;
+}
+
+/// The group of steps sharing `ids`. Bounded, so that one ids tensor used by all layers does not ask for all
+/// their experts at once.
+ExpertGroup &GraphPlan::group_for(const ggml_tensor *ids, size_t extra_banks, bool &is_new) {
+    is_new = false;
+    for (auto it = groups_.rbegin(); it != groups_.rend(); ++it) {
+        if ((*it)->ids() == ids) {
+            // Only the latest group can go on: an earlier one has ended when another began.
+            if (it == groups_.rbegin() && (*it)->bank_count() + extra_banks <= residency::kMaxBanksPerLayer) {
+                return **it;
+            }
+            break;
+        }
+    }
+    is_new = true;
+    groups_.push_back(std::make_unique<ExpertGroup>(ids, store_));
+    return *groups_.back();
+}
+
+void GraphPlan::add_custom(ggml_custom_op_t callback, NodeContext context) {
+    contexts_.push_back(std::make_unique<NodeContext>(context));
+    ggml_tensor *node = ggml_custom_4d(context_.get(), GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, callback,
+                                       GGML_N_TASKS_MAX, contexts_.back().get());
+    node->data = &placeholder_;
+    node->flags |= GGML_TENSOR_FLAG_COMPUTE; // ggml skips nodes without it
+    nodes_.push_back(node);
+}
+
+/// Steps run one after the other, so one buffer serves all of them.
+void GraphPlan::place_workspace() {
+    size_t largest = 0;
+    for (const ExpertStep *step : steps_) {
+        if (step->activations.row_bytes > 0) {
+            largest = std::max(largest, converted_bytes(step->uses.front().node));
+        }
+    }
+    workspace_.resize(largest + 64);
+    for (ExpertStep *step : steps_) {
+        if (step->activations.row_bytes > 0) {
+            step->conversion_target = workspace_.data();
+            step->activations.converted = workspace_.data();
+        }
+    }
+}
+
+ggml_cgraph *GraphPlan::rewritten() {
+    for (ExpertStep *step : steps_) {
+        step->next_piece.store(0, std::memory_order_relaxed);
+    }
+    return &graph_;
+}
+
+void GraphPlan::finish() {
+    if (active_ != nullptr) {
+        active_->end();
+        active_ = nullptr;
+    }
+}
+
+void GraphPlan::prepare(ggml_tensor *, int thread, int, void *context) {
+    const NodeContext &node = *static_cast<NodeContext *>(context);
+    if (thread == 0 && node.begins_group) {
+        try {
+            node.plan->finish();
+            node.plan->active_ = node.group;
+            node.group->begin();
+        } catch (const std::exception &error) {
+            // Out of memory. ggml's threads can't unwind: mark the graph failed and let it run out on zeros.
+            node.plan->store_.set_error({ErrorCode::OutOfMemory, error.what()});
+        }
+    }
+    ExpertGroup::convert(*node.step);
+}
+
+void GraphPlan::compute(ggml_tensor *, int thread, int, void *context) {
+    const NodeContext &node = *static_cast<NodeContext *>(context);
+    try {
+        node.group->run(*node.step, thread == 0);
+    } catch (const std::exception &error) {
+        node.plan->store_.set_error({ErrorCode::OutOfMemory, error.what()});
+    }
+}
+
+void GraphPlan::unstage(ggml_tensor *, int thread, int, void *context) {
+    if (thread == 0) {
+        const NodeContext &node = *static_cast<NodeContext *>(context);
+        ++node.plan->store_.counters.staged_steps;
+        ExpertGroup::unstage(*node.step);
+    }
+}
+
+GraphPlan *PlanCache::find(const ggml_cgraph *graph) {
+    if (graph->uid == 0) {
+        return nullptr;
+    }
+    const auto it = std::find_if(plans_.begin(), plans_.end(),
+                                 [graph](const auto &plan) { return plan->uid() == graph->uid; });
+    if (it == plans_.end()) {
+        return nullptr;
+    }
+    std::rotate(it, std::next(it), plans_.end());
+    return plans_.back().get();
+}
+
+GraphPlan *PlanCache::keep(std::unique_ptr<GraphPlan> plan) {
+    if (plans_.size() >= capacity_) {
+        plans_.erase(plans_.begin());
+    }
+    plans_.push_back(std::move(plan));
+    return plans_.back().get();
+}
+
+} // namespace sluice::backend

@@ -1,0 +1,92 @@
+// The rewritten graph: llama.cpp's nodes in their order, expert matmuls swapped for ours.
+#pragma once
+
+#include "backend/expert_group.h"
+#include "backend/streamed_store.h"
+#include "sluice/error.h"
+
+#include "ggml-impl.h"
+#include "ggml.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace sluice::backend {
+
+/// One graph, classified and rewritten once, run as often as llama.cpp reuses it. Points into the original
+/// graph, so it is valid as long as that one; a changed graph has another uid. Used by one thread at a time
+/// but for the nodes' own callbacks.
+class GraphPlan {
+public:
+    /// Looks at every use of every streamed weight. Experts (source 0 of MUL_MAT_ID) are fetched and
+    /// multiplied by our nodes; a weight used in any other way is materialized first.
+    /// Errors: Io from materializing; Internal if the graph mixes models or no cache was created.
+    static Result<std::unique_ptr<GraphPlan>> build(const ggml_cgraph *graph, StreamedStore &store);
+
+    /// The graph to compute instead; resets the plan's run state.
+    ggml_cgraph *rewritten();
+
+    /// Takes back what the run left pinned. Call after computing, however it ended.
+    void finish();
+
+    [[nodiscard]] StreamedStore &store() const { return store_; }
+    [[nodiscard]] uint64_t uid() const { return uid_; }
+
+private:
+    /// What a custom node points to.
+    struct NodeContext {
+        GraphPlan *plan = nullptr;
+        ExpertGroup *group = nullptr;
+        ExpertStep *step = nullptr;
+        bool begins_group = false;
+    };
+    struct ContextDeleter {
+        void operator()(ggml_context *context) const { ggml_free(context); }
+    };
+
+    explicit GraphPlan(StreamedStore &store) : store_(store) {}
+    Status classify(const ggml_cgraph *graph);
+    Status check_use(const ggml_tensor *node, int source);
+    bool is_expert_node(const ggml_tensor *node) const;
+    void rewrite(const ggml_cgraph *graph);
+    int rewrite_step(const ggml_cgraph *graph, int index);
+    ExpertGroup &group_for(const ggml_tensor *ids, size_t extra_banks, bool &is_new);
+    void add_custom(ggml_custom_op_t callback, NodeContext context);
+    void place_workspace();
+
+    static void prepare(ggml_tensor *, int thread, int, void *context);
+    static void compute(ggml_tensor *, int thread, int, void *context);
+    static void unstage(ggml_tensor *, int thread, int, void *context);
+
+    StreamedStore &store_;
+    uint64_t uid_ = 0;
+    std::unique_ptr<ggml_context, ContextDeleter> context_; ///< owns the custom nodes
+    std::vector<ggml_tensor *> nodes_;
+    ggml_cgraph graph_{};
+    std::vector<std::unique_ptr<ExpertGroup>> groups_;
+    std::vector<std::unique_ptr<NodeContext>> contexts_;
+    std::vector<ExpertStep *> steps_;
+    std::vector<std::byte> workspace_; ///< converted activations of the step that runs
+    ExpertGroup *active_ = nullptr;
+    float placeholder_ = 0; ///< what custom nodes call their output
+};
+
+/// The last few plans by uid. Graphs without a uid are planned anew each time.
+class PlanCache {
+public:
+    explicit PlanCache(size_t capacity) : capacity_(capacity) {}
+
+    /// The plan made for this very graph, or null.
+    GraphPlan *find(const ggml_cgraph *graph);
+
+    /// Keeps `plan`, dropping the one used longest ago if need be. Returns it.
+    GraphPlan *keep(std::unique_ptr<GraphPlan> plan);
+
+private:
+    size_t capacity_;
+    std::vector<std::unique_ptr<GraphPlan>> plans_; ///< most recent last
+};
+
+} // namespace sluice::backend

@@ -1,0 +1,115 @@
+#include "backend/intercepted_backend.h"
+
+#include "backend/graph_plan.h"
+#include "backend/streaming_device.h"
+
+#include "ggml-backend-impl.h"
+#include "ggml-cpu.h"
+#include "ggml-impl.h"
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+
+namespace sluice::backend {
+
+namespace {
+
+// llama.cpp alternates between a prompt graph and a token graph; more than a few are never alive together.
+constexpr size_t kPlansKept = 4;
+
+/// Shares the inner backend's context, so every ggml_backend_cpu_* call on it reaches the inner one.
+struct InterceptedBackend : ggml_backend {
+    ggml_backend_t inner = nullptr;
+    PlanCache plans{kPlansKept};
+};
+
+InterceptedBackend &self(ggml_backend_t backend) {
+    return *static_cast<InterceptedBackend *>(backend);
+}
+
+void free_backend(ggml_backend_t backend) {
+    const std::unique_ptr<InterceptedBackend> owned(&self(backend));
+    ggml_backend_free(owned->inner);
+}
+
+/// The store of the first streamed weight in the graph, null if there is none. A context has one model.
+StreamedStore *store_in(const ggml_cgraph *graph) {
+    for (int i = 0; i < graph->n_nodes; ++i) {
+        for (const ggml_tensor *source : graph->nodes[i]->src) {
+            if (source != nullptr) {
+                if (StreamedStore *store = store_of(source)) {
+                    return store;
+                }
+            }
+        }
+    }
+    return nullptr;
+}
+
+ggml_status run(InterceptedBackend &backend, ggml_cgraph *graph) {
+    GraphPlan *plan = backend.plans.find(graph);
+    StreamedStore *store = plan != nullptr ? &plan->store() : store_in(graph);
+    if (store == nullptr) {
+        return backend.inner->iface.graph_compute(backend.inner, graph);
+    }
+    const std::lock_guard lock(store->compute_mutex);
+    if (plan == nullptr) {
+        auto built = GraphPlan::build(graph, *store);
+        if (!built) {
+            store->set_error(built.error());
+            return GGML_STATUS_FAILED;
+        }
+        plan = backend.plans.keep(std::move(*built));
+    }
+    ++store->counters.graphs;
+    const ggml_status status = backend.inner->iface.graph_compute(backend.inner, plan->rewritten());
+    plan->finish();
+    return store->failed() ? GGML_STATUS_FAILED : status;
+}
+
+ggml_status graph_compute(ggml_backend_t backend, ggml_cgraph *graph) {
+    try {
+        return run(self(backend), graph);
+    } catch (const std::bad_alloc &) {
+        std::fprintf(stderr, "sluice: out of memory while planning a graph\n");
+        return GGML_STATUS_ALLOC_FAILED;
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "sluice: %s\n", error.what());
+        return GGML_STATUS_FAILED;
+    }
+}
+
+/// Called for every graph that llama.cpp reserves or allocates; we only look.
+void graph_optimize(ggml_backend_t, ggml_cgraph *graph, ggml_backend_graph_optimize_params *) {
+    try {
+        StreamedStore *store = store_in(graph);
+        if (store != nullptr && store->cache() == nullptr) {
+            store->observe(graph);
+        }
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "sluice: %s\n", error.what());
+    }
+}
+
+} // namespace
+
+ggml_backend_t make_intercepted_backend() {
+    try {
+        ggml_backend_t inner = ggml_backend_cpu_init();
+        if (inner == nullptr) {
+            return nullptr;
+        }
+        auto backend = std::make_unique<InterceptedBackend>();
+        static_cast<ggml_backend &>(*backend) = *inner;
+        backend->inner = inner;
+        backend->iface.free = free_backend;
+        backend->iface.graph_compute = graph_compute;
+        backend->iface.graph_optimize = graph_optimize;
+        return backend.release();
+    } catch (const std::bad_alloc &) {
+        return nullptr;
+    }
+}
+
+} // namespace sluice::backend

@@ -1,0 +1,54 @@
+// Sluice's one registration with ggml: a device whose buffer type holds weights that are not in memory.
+//
+// Which weights go there is decided per load, by the store of the model being loaded on this thread. Contexts
+// made afterwards get an intercepted CPU backend (intercepted_backend.h) from the same device.
+#pragma once
+
+#include "backend/streamed_store.h"
+
+#include "ggml-backend.h"
+#include "ggml-cpu.h"
+
+#include <vector>
+
+namespace sluice::backend {
+
+/// Registers the device with ggml on the first call. Thread-safe. Never undone: ggml has no way to.
+void register_device();
+
+/// The buffer type of streamed weights: address space, not memory.
+ggml_backend_buffer_type_t streamed_buffer_type();
+
+/// Whether `tensor` (or what it views) lies in a streamed buffer; if so, the store it belongs to, else null.
+StreamedStore *store_of(const ggml_tensor *tensor);
+
+/// While it lives, weights loaded by this thread are offered to `store`. On destruction hidden tensor names
+/// are put back. Scopes on one thread do not nest.
+class LoadScope {
+public:
+    explicit LoadScope(StreamedStore &store);
+    ~LoadScope();
+    LoadScope(const LoadScope &) = delete;
+    LoadScope &operator=(const LoadScope &) = delete;
+
+private:
+    StreamedStore &store_;
+};
+
+/// While it lives, collects the intercepted backends that llama.cpp makes on this thread: those of the
+/// context being created. Scopes on one thread do not nest.
+class ContextScope {
+public:
+    ContextScope();
+    ~ContextScope();
+    ContextScope(const ContextScope &) = delete;
+    ContextScope &operator=(const ContextScope &) = delete;
+
+    [[nodiscard]] const std::vector<ggml_backend_t> &backends() const { return backends_; }
+
+private:
+    friend ggml_backend_t init_backend(ggml_backend_dev_t, const char *);
+    std::vector<ggml_backend_t> backends_;
+};
+
+} // namespace sluice::backend

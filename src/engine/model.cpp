@@ -1,0 +1,206 @@
+#include "sluice/model.h"
+
+#include "backend/streaming_device.h"
+#include "engine/llama_log.h"
+#include "engine/model_state.h"
+#include "engine/planner.h"
+#include "storage/memory_facts.h"
+
+#include "chat.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <mutex>
+
+namespace sluice {
+
+namespace engine {
+
+namespace {
+
+void init_llama_once() {
+    static std::once_flag once;
+    std::call_once(once, [] { llama_backend_init(); });
+}
+
+bool all_direct(const model::GgufDirectory &directory) {
+    return std::all_of(directory.shards().begin(), directory.shards().end(),
+                       [](const auto &shard) { return shard->direct_trusted(); });
+}
+
+std::string direct_refusal(const model::GgufDirectory &directory) {
+    for (const auto &shard : directory.shards()) {
+        if (!shard->direct_trusted()) {
+            return shard->direct_refusal();
+        }
+    }
+    return {};
+}
+
+llama_model_params model_params(const ModelState &state) {
+    llama_model_params params = llama_model_default_params();
+    params.n_gpu_layers = 0;
+    params.use_extra_bufts = state.options.repack;
+    if (state.info.streaming) {
+        // Never mmap: it would populate the whole file. The lazy mode would map large tables before asking
+        // us.
+        params.load_mode = state.info.direct ? LLAMA_LOAD_MODE_DIRECT_IO : LLAMA_LOAD_MODE_NONE;
+        params.lazy_mode = LLAMA_LAZY_MODE_OFF;
+    }
+    if (state.options.progress) {
+        params.progress_callback = [](float done, void *callback) {
+            return (*static_cast<const std::function<bool(float)> *>(callback))(done);
+        };
+        params.progress_callback_user_data =
+            const_cast<std::function<bool(float)> *>(&state.options.progress);
+    }
+    return params;
+}
+
+/// Runs llama.cpp's loader, our device taking what the store wants when streaming.
+Status load_weights(ModelState &state) {
+    const LogScope log;
+    {
+        std::optional<backend::LoadScope> scope;
+        if (state.store != nullptr) {
+            scope.emplace(*state.store);
+        }
+        state.llama.reset(llama_model_load_from_file(state.options.path.c_str(), model_params(state)));
+    }
+    if (state.llama != nullptr) {
+        return {};
+    }
+    if (const std::string reason = log.reason(); !reason.empty()) {
+        return fail(ErrorCode::InvalidFormat, fmt::format("cannot load {}: {}", state.options.path, reason));
+    }
+    return fail(ErrorCode::Cancelled, fmt::format("loading {} was cancelled", state.options.path));
+}
+
+Status prepare_streaming(ModelState &state) {
+    auto reads = storage::make_thread_read_engine(state.options.io_threads);
+    if (!reads) {
+        return fail(reads.error());
+    }
+    state.reads = std::move(*reads);
+    state.info.direct = state.options.direct && all_direct(*state.directory);
+    if (state.options.direct && !state.info.direct) {
+        state.info.direct_refusal = direct_refusal(*state.directory);
+    }
+    backend::register_device();
+    state.store = std::make_unique<backend::StreamedStore>(*state.directory, *state.reads,
+                                                           state.info.direct ? storage::Access::Direct
+                                                                             : storage::Access::Buffered);
+    return {};
+}
+
+void read_templates(ModelState &state) {
+    if (llama_model_chat_template(state.llama.get(), nullptr) == nullptr) {
+        return;
+    }
+    try {
+        state.templates.reset(common_chat_templates_init(state.llama.get(), "").release());
+    } catch (const std::exception &) {
+        state.templates.reset(); // a template that does not parse is no template
+    }
+}
+
+void describe(ModelState &state, uint64_t tensor_bytes) {
+    char text[256] = "";
+    llama_model_desc(state.llama.get(), text, sizeof(text));
+    state.info.description = text;
+    if (state.store != nullptr) {
+        state.info.streamed_bytes = state.store->streamed_bytes();
+        state.info.expert_banks = state.store->banks().size();
+    }
+    state.info.dense_bytes = tensor_bytes - std::min(tensor_bytes, state.info.streamed_bytes);
+}
+
+} // namespace
+
+void ChatTemplatesDeleter::operator()(common_chat_templates *templates) const {
+    common_chat_templates_free(templates);
+}
+
+Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, storage::IFileSystem &files) {
+    const auto start = std::chrono::steady_clock::now();
+    const storage::ProcessIo io_before = storage::read_process_io();
+    capture_llama_log();
+    init_llama_once();
+
+    auto directory = model::GgufDirectory::open(options.path, options.direct, files);
+    if (!directory) {
+        return fail(directory.error());
+    }
+    auto state = std::make_unique<ModelState>();
+    state->options = options;
+    state->directory = std::move(*directory);
+    const ModeChoice mode =
+        choose_mode(options.stream,
+                    {.file_bytes = state->directory->file_bytes(),
+                     .has_experts = state->directory->header_integer("{arch}.expert_count").value_or(0) > 0,
+                     .usable_memory = storage::usable_memory(storage::read_memory_facts())});
+    state->info.path = options.path;
+    state->info.streaming = mode.stream;
+    state->info.mode_reason = mode.reason;
+    state->info.file_bytes = state->directory->file_bytes();
+    if (mode.stream) {
+        if (auto prepared = prepare_streaming(*state); !prepared) {
+            return fail(prepared.error());
+        }
+    }
+    if (auto loaded = load_weights(*state); !loaded) {
+        return fail(loaded.error());
+    }
+    uint64_t tensor_bytes = 0;
+    for (const model::TensorEntry &entry : state->directory->tensors()) {
+        tensor_bytes += entry.bytes;
+    }
+    describe(*state, tensor_bytes);
+    read_templates(*state);
+
+    const storage::ProcessIo io_after = storage::read_process_io();
+    if (io_before.syscall_read && io_after.syscall_read) {
+        state->info.load_read_bytes = *io_after.syscall_read - *io_before.syscall_read;
+    }
+    state->info.load_peak_bytes = storage::read_process_memory().peak_resident;
+    state->info.load_seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return state;
+}
+
+} // namespace engine
+
+Result<Model> Model::load(const ModelOptions &options) {
+    try {
+        auto state = engine::load_model(options, storage::system_files());
+        if (!state) {
+            return fail(state.error());
+        }
+        return Model(std::move(*state));
+    } catch (const std::bad_alloc &) {
+        return fail(ErrorCode::OutOfMemory, fmt::format("out of memory while loading {}", options.path));
+    } catch (const std::exception &error) {
+        return fail(ErrorCode::Internal, fmt::format("cannot load {}: {}", options.path, error.what()));
+    }
+}
+
+Model Model::from_state(std::unique_ptr<engine::ModelState> state) {
+    return Model(std::move(state));
+}
+
+Model::Model(std::unique_ptr<engine::ModelState> state) : state_(std::move(state)) {
+}
+Model::~Model() = default;
+Model::Model(Model &&) noexcept = default;
+Model &Model::operator=(Model &&) noexcept = default;
+
+const ModelInfo &Model::info() const {
+    return state_->info;
+}
+
+bool Model::has_chat_template() const {
+    return state_->templates != nullptr;
+}
+
+} // namespace sluice

@@ -1,0 +1,44 @@
+// Decisions that need only numbers: which mode, how large a cache. No system calls, so tests can fake any
+// machine.
+#pragma once
+
+#include "sluice/options.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sluice::engine {
+
+/// What the mode is decided from. Bytes; empty where it could not be measured.
+struct ModeFacts {
+    uint64_t file_bytes = 0;
+    bool has_experts = false;              ///< the header says that the model routes to experts
+    std::optional<uint64_t> usable_memory; ///< what could be taken now
+};
+
+struct ModeChoice {
+    bool stream = false;
+    std::string reason; ///< one sentence for people
+};
+
+/// Stream or resident. Auto streams a model with experts that would not fit, weights and a margin together.
+ModeChoice choose_mode(StreamMode asked, const ModeFacts &facts);
+
+/// What is left to the rest of the system: a sixteenth of the memory that could be used, at least 256 MiB.
+uint64_t system_floor(uint64_t usable_memory);
+
+/// What the cache size is decided from, after dense weights and the context were allocated. Bytes.
+struct CacheFacts {
+    std::optional<uint64_t> usable_memory; ///< now, with dense weights and KV cache already charged
+    uint64_t compute_bytes = 0;            ///< compute buffers, allocated but not yet touched
+    uint64_t minimum_bytes = 0;            ///< what one layer needs for one token
+    uint64_t useful_bytes = 0;             ///< the cache that holds every slice
+    uint64_t working_set_bytes = 0;        ///< slices one token touches
+};
+
+/// The size for `--cache-mb auto`: all that is usable less compute buffers and floor, at most useful_bytes
+/// and at least minimum_bytes. Where nothing could be measured: four working sets.
+uint64_t auto_cache_bytes(const CacheFacts &facts);
+
+} // namespace sluice::engine

@@ -1,0 +1,303 @@
+#include "sluice/session.h"
+
+#include "backend/streaming_device.h"
+#include "engine/llama_log.h"
+#include "engine/planner.h"
+#include "engine/session_state.h"
+#include "storage/memory_facts.h"
+
+#include "chat.h"
+#include "common.h"
+#include "llama-ext.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+
+namespace sluice {
+
+namespace engine {
+
+namespace {
+
+constexpr uint32_t kDefaultContext = 4096;
+
+llama_context_params context_params(const SessionState &state) {
+    llama_context_params params = llama_context_default_params();
+    const auto trained =
+        static_cast<uint32_t>(std::max(llama_model_n_ctx_train(state.model->llama.get()), 1));
+    params.n_ctx =
+        state.options.context_tokens > 0 ? state.options.context_tokens : std::min(kDefaultContext, trained);
+    params.n_ubatch = std::min(state.options.ubatch_tokens, params.n_ctx);
+    params.n_batch = params.n_ubatch;
+    params.n_threads = state.options.threads;
+    params.n_threads_batch = state.options.threads;
+    params.no_perf = true;
+    return params;
+}
+
+Status make_context(SessionState &state) {
+    const LogScope log;
+    const backend::ContextScope backends;
+    state.context.reset(llama_init_from_model(state.model->llama.get(), context_params(state)));
+    if (state.context == nullptr) {
+        const std::string reason = log.reason();
+        return fail(ErrorCode::OutOfMemory,
+                    fmt::format("cannot create a context of {} tokens: {}", context_params(state).n_ctx,
+                                reason.empty() ? "llama.cpp gave no reason" : reason));
+    }
+    // Our own pool: llama.cpp hands its pool to the plain CPU backend only, and without one ggml starts and
+    // joins threads for every graph.
+    ggml_threadpool_params pool = ggml_threadpool_params_default(state.options.threads);
+    state.threadpool.reset(ggml_threadpool_new(&pool));
+    if (state.threadpool == nullptr) {
+        return fail(ErrorCode::OutOfMemory,
+                    fmt::format("cannot start {} compute threads", state.options.threads));
+    }
+    llama_attach_threadpool(state.context.get(), state.threadpool.get(), state.threadpool.get());
+    for (ggml_backend_t backend : backends.backends()) {
+        ggml_backend_cpu_set_threadpool(backend, state.threadpool.get());
+    }
+    llama_set_abort_callback(
+        state.context.get(),
+        [](void *cancelled) { return static_cast<std::atomic<bool> *>(cancelled)->load(); },
+        &state.cancelled);
+    return {};
+}
+
+void measure_memory(SessionState &state) {
+    for (const auto &[type, bytes] : llama_get_memory_breakdown(state.context.get())) {
+        state.context_bytes += bytes.context;
+        state.compute_bytes += bytes.compute;
+        if (type != backend::streamed_buffer_type()) {
+            state.dense_bytes += bytes.model;
+        }
+    }
+}
+
+Status make_cache(SessionState &state) {
+    backend::StreamedStore *store = state.model->store.get();
+    if (store == nullptr || store->cache() != nullptr || !store->has_banks()) {
+        return {};
+    }
+    uint64_t capacity = 0;
+    if (state.model->options.cache_bytes) {
+        capacity = *state.model->options.cache_bytes;
+    } else {
+        auto plan = residency::plan_slots(store->banks(), store->layers(), SIZE_MAX / 2, store->access());
+        if (!plan) {
+            return fail(plan.error());
+        }
+        capacity = auto_cache_bytes(
+            {.usable_memory = storage::usable_memory(storage::read_memory_facts()),
+             .compute_bytes = state.compute_bytes,
+             .minimum_bytes = plan->minimum_bytes,
+             .useful_bytes = plan->useful_bytes,
+             .working_set_bytes = residency::token_working_set(store->banks(), store->layers())});
+    }
+    return store->create_cache(capacity);
+}
+
+Error decode_error(SessionState &state, int code, const LogScope &log) {
+    if (state.model->store != nullptr) {
+        if (auto error = state.model->store->take_error()) {
+            return *error;
+        }
+    }
+    switch (code) {
+    case 1:
+        return {ErrorCode::InvalidArgument,
+                fmt::format("the context of {} tokens is full", llama_n_ctx(state.context.get()))};
+    case 2:
+        return {ErrorCode::Cancelled, "cancelled"};
+    case -2:
+        return {ErrorCode::OutOfMemory, "out of memory while computing"};
+    default:
+        return {ErrorCode::Internal, fmt::format("llama.cpp could not compute the tokens: {}",
+                                                 log.reason().empty() ? "no reason given" : log.reason())};
+    }
+}
+
+/// Runs at most one ubatch of tokens.
+Status decode_ubatch(SessionState &state, std::span<const Token> tokens) {
+    llama_batch batch = llama_batch_init(static_cast<int32_t>(tokens.size()), 0, 1);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+        const bool wants_logits = state.options.all_logits || i + 1 == tokens.size();
+        common_batch_add(batch, tokens[i], static_cast<llama_pos>(state.position + i), {0}, wants_logits);
+    }
+    const LogScope log;
+    state.last_ubatch = 0;
+    const int code = llama_decode(state.context.get(), batch);
+    llama_batch_free(batch);
+    if (code != 0) {
+        return fail(decode_error(state, code, log));
+    }
+    state.position += tokens.size();
+    state.last_ubatch = tokens.size();
+    return {};
+}
+
+} // namespace
+
+} // namespace engine
+
+Result<Session> Session::create(Model &model, const SessionOptions &options) {
+    if (options.ubatch_tokens == 0) {
+        return fail(ErrorCode::InvalidArgument, "a ubatch must hold at least one token");
+    }
+    try {
+        auto state = std::make_unique<engine::SessionState>();
+        state->model = &model.state();
+        state->options = options;
+        if (state->options.threads <= 0) {
+            state->options.threads = storage::physical_cores();
+        }
+        if (auto made = engine::make_context(*state); !made) {
+            return fail(made.error());
+        }
+        engine::measure_memory(*state);
+        if (auto made = engine::make_cache(*state); !made) {
+            return fail(made.error());
+        }
+        return Session(std::move(state));
+    } catch (const std::bad_alloc &) {
+        return fail(ErrorCode::OutOfMemory, "out of memory while creating a context");
+    } catch (const std::exception &error) {
+        return fail(ErrorCode::Internal, fmt::format("cannot create a context: {}", error.what()));
+    }
+}
+
+Session::Session(std::unique_ptr<engine::SessionState> state) : state_(std::move(state)) {
+}
+Session::~Session() = default;
+Session::Session(Session &&) noexcept = default;
+Session &Session::operator=(Session &&) noexcept = default;
+
+Status Session::decode(std::span<const Token> tokens, const std::function<void(size_t, size_t)> &progress) {
+    if (state_->position + tokens.size() > context_tokens()) {
+        return fail(ErrorCode::InvalidArgument,
+                    fmt::format("{} tokens do not fit: {} of the context's {} are taken", tokens.size(),
+                                state_->position, context_tokens()));
+    }
+    const auto vocabulary = static_cast<Token>(vocab_size());
+    for (const Token token : tokens) {
+        if (token < 0 || token >= vocabulary) {
+            return fail(ErrorCode::InvalidArgument,
+                        fmt::format("token {} is not in the vocabulary of {}", token, vocabulary));
+        }
+    }
+    state_->cancelled = false;
+    const size_t step = llama_n_ubatch(state_->context.get());
+    try {
+        for (size_t done = 0; done < tokens.size(); done += step) {
+            const auto part = tokens.subspan(done, std::min(step, tokens.size() - done));
+            if (auto decoded = engine::decode_ubatch(*state_, part); !decoded) {
+                return decoded;
+            }
+            if (progress) {
+                progress(done + part.size(), tokens.size());
+            }
+        }
+    } catch (const std::exception &error) {
+        return fail(ErrorCode::Internal, fmt::format("cannot decode: {}", error.what()));
+    }
+    return {};
+}
+
+std::span<const float> Session::logits() const {
+    const float *data = state_->last_ubatch == 0 ? nullptr : llama_get_logits_ith(state_->context.get(), -1);
+    return data == nullptr ? std::span<const float>{} : std::span<const float>{data, vocab_size()};
+}
+
+std::span<const float> Session::logits_at(size_t index) const {
+    if (index >= state_->last_ubatch || (!state_->options.all_logits && index + 1 != state_->last_ubatch)) {
+        return {};
+    }
+    const float *data = llama_get_logits_ith(state_->context.get(), static_cast<int32_t>(index));
+    return data == nullptr ? std::span<const float>{} : std::span<const float>{data, vocab_size()};
+}
+
+Result<StopReason> Session::generate(std::span<const Token> prompt, int limit,
+                                     const SamplingOptions &sampling,
+                                     const std::function<void(std::string_view)> &on_text,
+                                     const std::function<void(size_t, size_t)> &on_prefill) {
+    try {
+        return engine::generate(*state_, *this, prompt, limit, sampling, on_text, on_prefill);
+    } catch (const std::exception &error) {
+        return fail(ErrorCode::Internal, fmt::format("cannot generate: {}", error.what()));
+    }
+}
+
+void Session::cancel() {
+    state_->cancelled = true;
+}
+
+void Session::reset() {
+    llama_memory_clear(llama_get_memory(state_->context.get()), true);
+    state_->position = 0;
+    state_->last_ubatch = 0;
+}
+
+Result<std::vector<Token>> Session::tokenize(std::string_view text, bool add_special,
+                                             bool parse_special) const {
+    const llama_vocab *vocab = llama_model_get_vocab(state_->model->llama.get());
+    if (llama_vocab_type(vocab) == LLAMA_VOCAB_TYPE_NONE) {
+        return fail(
+            ErrorCode::Unsupported,
+            fmt::format("{} has no vocabulary, so it can't read or write text", state_->model->info.path));
+    }
+    try {
+        return common_tokenize(vocab, std::string(text), add_special, parse_special);
+    } catch (const std::exception &error) {
+        return fail(ErrorCode::InvalidArgument, fmt::format("cannot tokenize the text: {}", error.what()));
+    }
+}
+
+Result<std::string> Session::format_chat(std::span<const ChatMessage> messages) const {
+    if (state_->model->templates == nullptr) {
+        return fail(ErrorCode::Unsupported, fmt::format("{} has no chat template", state_->model->info.path));
+    }
+    try {
+        common_chat_templates_inputs inputs;
+        for (const ChatMessage &message : messages) {
+            common_chat_msg converted;
+            converted.role = message.role;
+            converted.content = message.content;
+            inputs.messages.push_back(converted);
+        }
+        return common_chat_templates_apply(state_->model->templates.get(), inputs).prompt;
+    } catch (const std::exception &error) {
+        return fail(ErrorCode::Unsupported,
+                    fmt::format("the model's chat template failed: {}", error.what()));
+    }
+}
+
+size_t Session::vocab_size() const {
+    return static_cast<size_t>(llama_vocab_n_tokens(llama_model_get_vocab(state_->model->llama.get())));
+}
+
+size_t Session::position() const {
+    return state_->position;
+}
+
+uint32_t Session::context_tokens() const {
+    return llama_n_ctx(state_->context.get());
+}
+
+int Session::threads() const {
+    return state_->options.threads;
+}
+
+RunStats Session::stats() const {
+    RunStats stats = state_->totals;
+    stats.dense_bytes = state_->dense_bytes;
+    stats.context_bytes = state_->context_bytes;
+    stats.compute_bytes = state_->compute_bytes;
+    stats.peak_resident_bytes = storage::read_process_memory().peak_resident;
+    if (state_->model->store != nullptr) {
+        stats.experts = engine::expert_stats(*state_->model);
+    }
+    return stats;
+}
+
+} // namespace sluice

@@ -1,0 +1,42 @@
+// What stands behind a Session handle.
+#pragma once
+
+#include "engine/model_state.h"
+#include "sluice/session.h"
+
+#include "ggml-cpu.h"
+#include "llama.h"
+
+#include <atomic>
+#include <memory>
+
+namespace sluice::engine {
+
+struct ContextDeleter {
+    void operator()(llama_context *context) const { llama_free(context); }
+};
+struct ThreadpoolDeleter {
+    void operator()(ggml_threadpool *pool) const { ggml_threadpool_free(pool); }
+};
+
+struct SessionState {
+    ModelState *model = nullptr;
+    SessionOptions options;
+    std::unique_ptr<ggml_threadpool, ThreadpoolDeleter> threadpool; ///< outlives the context that uses it
+    std::unique_ptr<llama_context, ContextDeleter> context;
+    std::atomic<bool> cancelled{false};
+    size_t position = 0;    ///< tokens in the sequence
+    size_t last_ubatch = 0; ///< tokens of the last successful ubatch; 0: no logits
+    RunStats totals;        ///< the parts that the session itself counts
+    uint64_t context_bytes = 0;
+    uint64_t compute_bytes = 0;
+    uint64_t dense_bytes = 0;
+};
+
+/// Draws tokens after a prefilled prompt; see Session::generate.
+Result<StopReason> generate(SessionState &state, Session &session, std::span<const Token> prompt, int limit,
+                            const SamplingOptions &sampling,
+                            const std::function<void(std::string_view)> &on_text,
+                            const std::function<void(size_t, size_t)> &on_prefill);
+
+} // namespace sluice::engine

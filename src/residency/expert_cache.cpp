@@ -1,0 +1,201 @@
+#include "residency/expert_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::residency {
+
+Result<std::unique_ptr<ExpertCache>> ExpertCache::create(std::vector<Bank> banks, CacheConfig config,
+                                                         storage::IReadEngine &engine) {
+    auto plan = plan_slots(banks, config.layers, config.capacity_bytes, config.access);
+    if (!plan) {
+        return fail(plan.error());
+    }
+    auto arena = storage::ReservedMemory::reserve(plan->arena_bytes, storage::MemoryUse::Arena);
+    if (!arena) {
+        return fail(arena.error().with_context("cannot allocate the expert cache"));
+    }
+    return std::unique_ptr<ExpertCache>(
+        new ExpertCache(std::move(banks), std::move(*plan), std::move(config), engine, std::move(*arena)));
+}
+
+ExpertCache::ExpertCache(std::vector<Bank> banks, SlotPlan plan, CacheConfig config,
+                         storage::IReadEngine &engine, storage::ReservedMemory arena)
+    : banks_(std::move(banks)), plan_(std::move(plan)), access_(config.access), engine_(engine),
+      arena_(std::move(arena)) {
+    std::byte *next = arena_.bytes().data();
+    for (const SlotClass &slot_class : plan_.classes) {
+        ClassState &state = classes_.emplace_back();
+        state.policy = make_lru_policy(slot_class.slots);
+        for (size_t i = 0; i < slot_class.slots; ++i) {
+            state.slots.push_back(std::make_unique<Slot>());
+            state.slots.back()->base = next;
+            next += slot_class.stride;
+        }
+        // Taken from the back, so that slots fill in address order.
+        for (size_t i = slot_class.slots; i-- > 0;) {
+            state.free.push_back(static_cast<SlotIndex>(i));
+        }
+    }
+    for (const Bank &bank : banks_) {
+        slot_of_.emplace_back(bank.expert_count, -1);
+        ever_read_.emplace_back(bank.expert_count, false);
+    }
+}
+
+ExpertCache::~ExpertCache() {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [this] { return in_flight_ == 0; });
+}
+
+size_t ExpertCache::acquire(std::span<const SliceKey> keys, std::span<Slot *> slots) {
+    std::vector<storage::ReadRequest> requests;
+    size_t acquired = 0;
+    {
+        std::lock_guard lock(mutex_);
+        for (size_t i = 0; i < keys.size(); ++i) {
+            slots[i] = find(keys[i]);
+            if (slots[i] != nullptr) {
+                const SliceKey key = keys[i];
+                classes_[plan_.class_of_bank[key.bank]].policy->used(
+                    static_cast<SlotIndex>(slot_of_[key.bank][key.expert]), key);
+                ++counters_.hits;
+                ++slots[i]->pins;
+                ++acquired;
+            }
+        }
+        for (size_t i = 0; i < keys.size(); ++i) {
+            if (slots[i] != nullptr) {
+                continue;
+            }
+            SlotIndex index = 0;
+            Slot *slot = take_slot(plan_.class_of_bank[keys[i].bank], index);
+            if (slot == nullptr) {
+                break; // in order: what comes later must not overtake
+            }
+            requests.push_back(bind(*slot, index, keys[i]));
+            slots[i] = slot;
+            ++slot->pins;
+            ++acquired;
+        }
+        in_flight_ += requests.size();
+    }
+    if (!requests.empty()) {
+        engine_.submit(requests);
+    }
+    return acquired;
+}
+
+void ExpertCache::wake_waiters() {
+    arrivals_.fetch_add(1, std::memory_order_release);
+    arrivals_.notify_all();
+}
+
+Slot *ExpertCache::find(SliceKey key) {
+    const int32_t index = slot_of_[key.bank][key.expert];
+    return index < 0 ? nullptr
+                     : classes_[plan_.class_of_bank[key.bank]].slots[static_cast<size_t>(index)].get();
+}
+
+Slot *ExpertCache::take_slot(size_t slot_class, SlotIndex &index) {
+    ClassState &state = classes_[slot_class];
+    if (!state.free.empty()) {
+        index = state.free.back();
+        state.free.pop_back();
+        return state.slots[index].get();
+    }
+    const auto victim = state.policy->victim([&state](SlotIndex candidate) {
+        const Slot &slot = *state.slots[candidate];
+        return slot.pins == 0 && slot.state.load(std::memory_order_acquire) == SlotState::Ready;
+    });
+    if (!victim) {
+        return nullptr;
+    }
+    index = *victim;
+    Slot &slot = *state.slots[index];
+    slot_of_[slot.key.bank][slot.key.expert] = -1;
+    state.policy->forgotten(index);
+    ++counters_.evictions;
+    return &slot;
+}
+
+storage::ReadRequest ExpertCache::bind(Slot &slot, SlotIndex index, SliceKey key) {
+    const Bank &bank = banks_[key.bank];
+    const size_t block = read_block(bank, access_);
+    const uint64_t begin = bank.offset + uint64_t{key.expert} * bank.slice_bytes;
+    const size_t residue = static_cast<size_t>(begin % block);
+    const size_t length = (residue + bank.slice_bytes + block - 1) / block * block;
+
+    slot.key = key;
+    slot.data = slot.base + residue;
+    slot.state.store(SlotState::Loading, std::memory_order_relaxed);
+    slot_of_[key.bank][key.expert] = static_cast<int32_t>(index);
+    classes_[plan_.class_of_bank[key.bank]].policy->used(index, key);
+
+    ++counters_.misses;
+    counters_.rereads += ever_read_[key.bank][key.expert] ? 1 : 0;
+    ever_read_[key.bank][key.expert] = true;
+    counters_.bytes_read += bank.slice_bytes;
+
+    return storage::ReadRequest{
+        .file = bank.file,
+        .offset = begin - residue,
+        .into = {slot.base, length},
+        .needed = residue + bank.slice_bytes,
+        .access = block > 1 ? storage::Access::Direct : storage::Access::Buffered,
+        .done = [this, target = &slot](const Status &status) { finished(*target, status); },
+    };
+}
+
+void ExpertCache::finished(Slot &slot, const Status &status) {
+    // Everything happens under the lock: once in_flight_ is 0 the destructor may run.
+    std::lock_guard lock(mutex_);
+    if (status) {
+        slot.state.store(SlotState::Ready, std::memory_order_release);
+    } else {
+        ++counters_.errors;
+        slot.error = status.error().with_context("expert " + std::to_string(slot.key.expert) + " of " +
+                                                 banks_[slot.key.bank].name);
+        slot.state.store(SlotState::Failed, std::memory_order_release);
+        if (slot.pins == 0) {
+            forget(slot);
+        }
+    }
+    arrivals_.fetch_add(1, std::memory_order_release);
+    arrivals_.notify_all();
+    --in_flight_;
+    idle_.notify_all();
+}
+
+void ExpertCache::release(Slot *slot) {
+    std::lock_guard lock(mutex_);
+    --slot->pins;
+    if (slot->pins == 0 && slot->state.load(std::memory_order_acquire) == SlotState::Failed) {
+        forget(*slot);
+    }
+}
+
+void ExpertCache::forget(Slot &slot) {
+    int32_t &index = slot_of_[slot.key.bank][slot.key.expert];
+    ClassState &state = classes_[plan_.class_of_bank[slot.key.bank]];
+    state.policy->forgotten(static_cast<SlotIndex>(index));
+    state.free.push_back(static_cast<SlotIndex>(index));
+    slot.state.store(SlotState::Empty, std::memory_order_relaxed);
+    index = -1;
+}
+
+ExpertCounters ExpertCache::counters() const {
+    std::lock_guard lock(mutex_);
+    return counters_;
+}
+
+size_t ExpertCache::occupied_slots() const {
+    std::lock_guard lock(mutex_);
+    size_t occupied = 0;
+    for (const ClassState &state : classes_) {
+        occupied += state.slots.size() - state.free.size();
+    }
+    return occupied;
+}
+
+} // namespace sluice::residency

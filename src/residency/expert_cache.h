@@ -1,0 +1,125 @@
+// The expert cache: one arena of slots, filled in place by background reads.
+#pragma once
+
+#include "residency/eviction_policy.h"
+#include "residency/slot_plan.h"
+#include "sluice/error.h"
+#include "storage/read_engine.h"
+#include "storage/reserved_memory.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace sluice::residency {
+
+enum class SlotState : uint32_t {
+    Empty,   ///< holds nothing
+    Loading, ///< a read is on its way
+    Ready,   ///< the slice's bytes are there
+    Failed,  ///< the read failed; see Slot::error
+};
+
+/// One place for one slice. Fields but `state` belong to the cache's lock; a holder of a pin may read
+/// `data` once `state` is Ready, and `error` once it is Failed.
+struct Slot {
+    std::atomic<SlotState> state{SlotState::Empty};
+    uint32_t pins = 0;
+    SliceKey key;
+    std::byte *base = nullptr;       ///< start of the slot, block-aligned
+    const std::byte *data = nullptr; ///< the slice: base plus the slice's file offset modulo the block
+    Error error;
+};
+
+/// Totals since creation, in slices and bytes.
+struct ExpertCounters {
+    uint64_t hits = 0;       ///< slices asked for that were there or on their way
+    uint64_t misses = 0;     ///< slices asked for that had to be read
+    uint64_t evictions = 0;  ///< slices dropped to make room
+    uint64_t rereads = 0;    ///< misses on slices that had been read before
+    uint64_t bytes_read = 0; ///< slice bytes asked of storage, padding not counted
+    uint64_t errors = 0;     ///< reads that failed
+};
+
+struct CacheConfig {
+    size_t capacity_bytes = 0;
+    storage::Access access = storage::Access::Direct; ///< what to use where the file trusts it
+    std::vector<LayerNeed> layers;
+};
+
+/// Thread-safe. Reads land directly in the slots: no bounce buffer and no copy.
+class ExpertCache {
+public:
+    /// Allocates the arena (lazily committed by the system). `engine` and the banks' files outlive the cache.
+    /// Errors: OutOfMemory (capacity below the minimum, or the reservation refused).
+    static Result<std::unique_ptr<ExpertCache>> create(std::vector<Bank> banks, CacheConfig config,
+                                                       storage::IReadEngine &engine);
+
+    /// Waits for reads in flight.
+    ~ExpertCache();
+    ExpertCache(const ExpertCache &) = delete;
+    ExpertCache &operator=(const ExpertCache &) = delete;
+
+    /// Pins as many of `keys` as slots can be had for: first those resident or on their way, so that
+    /// none of them is evicted for another, then the rest in order, starting a read for each. Writes a slot
+    /// or null per key to `slots` (keys.size() long) and returns how many are not null. Fewer than asked
+    /// means: release some or wait for an arrival, then ask again for those that are null.
+    size_t acquire(std::span<const SliceKey> keys, std::span<Slot *> slots);
+
+    /// Takes back one pin. A slot whose read failed is forgotten with its last pin, so that the next
+    /// acquire reads again.
+    void release(Slot *slot);
+
+    /// A number that changes whenever a read ended; take it before looking at states, then wait on it.
+    [[nodiscard]] uint32_t arrivals() const { return arrivals_.load(std::memory_order_acquire); }
+
+    /// Sleeps until arrivals() differs from `seen`.
+    void wait_for_arrival(uint32_t seen) const { arrivals_.wait(seen, std::memory_order_acquire); }
+
+    /// Wakes those who wait_for_arrival() though nothing arrived: something else changed for them.
+    void wake_waiters();
+
+    [[nodiscard]] ExpertCounters counters() const;
+    [[nodiscard]] const SlotPlan &plan() const { return plan_; }
+    [[nodiscard]] const Bank &bank(BankId id) const { return banks_[id]; }
+
+    /// Number of slots holding or awaiting a slice now.
+    [[nodiscard]] size_t occupied_slots() const;
+
+private:
+    struct ClassState {
+        std::vector<std::unique_ptr<Slot>> slots;
+        std::vector<SlotIndex> free;
+        std::unique_ptr<IEvictionPolicy> policy;
+    };
+
+    ExpertCache(std::vector<Bank> banks, SlotPlan plan, CacheConfig config, storage::IReadEngine &engine,
+                storage::ReservedMemory arena);
+    Slot *find(SliceKey key);
+    Slot *take_slot(size_t slot_class, SlotIndex &index);
+    storage::ReadRequest bind(Slot &slot, SlotIndex index, SliceKey key);
+    void finished(Slot &slot, const Status &status);
+    void forget(Slot &slot);
+
+    const std::vector<Bank> banks_;
+    const SlotPlan plan_;
+    const storage::Access access_;
+    storage::IReadEngine &engine_;
+    storage::ReservedMemory arena_;
+
+    mutable std::mutex mutex_;
+    std::condition_variable idle_;
+    size_t in_flight_ = 0;
+    std::vector<ClassState> classes_;
+    std::vector<std::vector<int32_t>> slot_of_; // [bank][expert], -1: not resident
+    std::vector<std::vector<bool>> ever_read_;  // [bank][expert]
+    ExpertCounters counters_;
+    std::atomic<uint32_t> arrivals_{0};
+};
+
+} // namespace sluice::residency

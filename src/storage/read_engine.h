@@ -1,0 +1,52 @@
+// The port through which expert slices and row slabs arrive: many reads in flight, each with a callback.
+#pragma once
+
+#include "sluice/error.h"
+#include "storage/file.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+namespace sluice::storage {
+
+/// One read to perform. `file` and `into` stay valid until the callback ran.
+struct ReadRequest {
+    IFile *file = nullptr;
+    uint64_t offset = 0;            ///< bytes; aligned for Access::Direct
+    std::span<std::byte> into = {}; ///< destination, aligned for Access::Direct
+    size_t needed = 0; ///< bytes of `into` that must arrive; the rest may lie past the end of the file
+    Access access = Access::Buffered;
+    /// Called once, on a reader thread, when the bytes are there or the read failed. Must not block or throw.
+    std::function<void(Status)> done = {};
+};
+
+/// Totals since construction. Plain numbers; a snapshot need not be consistent between fields.
+struct ReadCounters {
+    uint64_t reads = 0;            ///< requests finished, failed ones included
+    uint64_t bytes = 0;            ///< `needed` bytes of the requests that succeeded
+    uint64_t device_bytes = 0;     ///< bytes asked of the file for them, alignment padding included
+    uint64_t fallbacks = 0;        ///< Direct requests that had to be finished Buffered
+    uint64_t errors = 0;           ///< requests that failed
+    uint64_t busy_nanoseconds = 0; ///< time during which at least one request was in flight
+};
+
+/// Performs reads in the background, in submission order as far as lanes allow. Thread-safe.
+class IReadEngine {
+public:
+    /// Waits for every submitted request to finish.
+    virtual ~IReadEngine() = default;
+
+    /// Queues requests and returns at once. The requests are copied out of the span.
+    virtual void submit(std::span<ReadRequest> requests) = 0;
+
+    [[nodiscard]] virtual ReadCounters counters() const = 0;
+};
+
+/// A pool of `lanes` threads (1 to 64) doing positional reads. Works everywhere.
+/// Errors: InvalidArgument for a lane count out of range, OutOfMemory if threads cannot be started.
+Result<std::unique_ptr<IReadEngine>> make_thread_read_engine(int lanes);
+
+} // namespace sluice::storage

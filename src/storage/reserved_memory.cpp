@@ -1,0 +1,126 @@
+// Anonymous memory straight from the system.
+#include "storage/reserved_memory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fmt/format.h>
+#include <limits>
+#include <sys/mman.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace sluice::storage {
+namespace {
+
+constexpr size_t huge_page = size_t{2} << 20;
+
+constexpr size_t round_up(size_t value, size_t to) {
+    return (value + to - 1) / to * to;
+}
+
+void advise(std::byte *base, size_t size, MemoryUse use) {
+    // Only advice: a kernel without huge pages says no, and that is fine.
+#if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
+    // Where huge pages are the system's default, touching one row of a table would commit 2 MiB.
+    ::madvise(base, size, use == MemoryUse::Arena ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+#else
+    static_cast<void>(base);
+    static_cast<void>(size);
+    static_cast<void>(use);
+#endif
+}
+
+/// Makes whole pages read as zero, giving their memory back if the system lets us.
+void drop_pages(std::byte *begin, size_t size) {
+#ifdef __APPLE__
+    // There MADV_DONTNEED keeps the contents; mapping anew does not.
+    if (::mmap(begin, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_FIXED, -1, 0) !=
+        MAP_FAILED) {
+        return;
+    }
+#else
+    if (::madvise(begin, size, MADV_DONTNEED) == 0) {
+        return;
+    }
+#endif
+    // Locked memory cannot be given back, but must read as zero all the same.
+    std::memset(begin, 0, size);
+}
+
+} // namespace
+
+size_t page_size() {
+    const long size = ::sysconf(_SC_PAGESIZE);
+    return size > 0 ? static_cast<size_t>(size) : 4096;
+}
+
+ReservedMemory::~ReservedMemory() {
+    if (mapping_ != nullptr) {
+        ::munmap(mapping_, mapping_size_);
+    }
+}
+
+ReservedMemory::ReservedMemory(ReservedMemory &&other) noexcept
+    : base_(std::exchange(other.base_, nullptr)), size_(std::exchange(other.size_, 0)),
+      mapping_(std::exchange(other.mapping_, nullptr)), mapping_size_(std::exchange(other.mapping_size_, 0)) {
+}
+
+ReservedMemory &ReservedMemory::operator=(ReservedMemory &&other) noexcept {
+    ReservedMemory taken(std::move(other)); // frees what this object held, safe for self-assignment
+    std::swap(base_, taken.base_);
+    std::swap(size_, taken.size_);
+    std::swap(mapping_, taken.mapping_);
+    std::swap(mapping_size_, taken.mapping_size_);
+    return *this;
+}
+
+Result<ReservedMemory> ReservedMemory::reserve(size_t size, MemoryUse use) {
+    ReservedMemory memory;
+    if (size == 0) {
+        return memory;
+    }
+    const size_t page = page_size();
+    const size_t slack = use == MemoryUse::Arena ? huge_page : 0;
+    if (size > std::numeric_limits<size_t>::max() - page - slack) {
+        return fail(ErrorCode::OutOfMemory, fmt::format("cannot reserve {} bytes of memory: {}", size,
+                                                        std::generic_category().message(ENOMEM)));
+    }
+    const size_t whole = round_up(size, page);
+    // An arena will be filled, so it is charged: better refused now than killed later.
+    const int charge = use == MemoryUse::Reserved ? MAP_NORESERVE : 0;
+    void *mapped =
+        ::mmap(nullptr, whole + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | charge, -1, 0);
+    if (mapped == MAP_FAILED) {
+        const int number = errno;
+        return fail(ErrorCode::OutOfMemory, fmt::format("cannot reserve {} bytes of memory: {}", size,
+                                                        std::generic_category().message(number)));
+    }
+    memory.mapping_ = static_cast<std::byte *>(mapped);
+    memory.mapping_size_ = whole + slack;
+    const auto address = reinterpret_cast<uintptr_t>(mapped);
+    memory.base_ = memory.mapping_ + (slack == 0 ? 0 : round_up(address, huge_page) - address);
+    memory.size_ = whole;
+    advise(memory.base_, memory.size_, use);
+    return memory;
+}
+
+void ReservedMemory::discard(size_t offset, size_t length) {
+    if (offset < size_) {
+        discard_pages({base_ + offset, std::min(length, size_ - offset)});
+    }
+}
+
+void ReservedMemory::discard_pages(std::span<std::byte> range) {
+    const size_t page = page_size();
+    const auto address = reinterpret_cast<uintptr_t>(range.data());
+    const size_t begin = round_up(address, page) - address;
+    const size_t end = (address + range.size()) / page * page - address;
+    if (begin < end && end <= range.size()) {
+        drop_pages(range.data() + begin, end - begin);
+    }
+}
+
+} // namespace sluice::storage

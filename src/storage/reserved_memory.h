@@ -1,0 +1,49 @@
+// Address space and big anonymous memory, as the system gives them out.
+#pragma once
+
+#include "sluice/error.h"
+
+#include <cstddef>
+#include <span>
+
+namespace sluice::storage {
+
+/// What a reservation is for; decides what the system is advised.
+enum class MemoryUse {
+    Reserved, ///< address space that may never be touched: no commit charge, no huge pages
+    Arena,    ///< memory that will be filled and reused: huge pages advised
+};
+
+/// Page-aligned anonymous memory, zero until written, given back on destruction. Move-only.
+class ReservedMemory {
+public:
+    ReservedMemory() = default;
+    ~ReservedMemory();
+    ReservedMemory(ReservedMemory &&other) noexcept;
+    ReservedMemory &operator=(ReservedMemory &&other) noexcept;
+    ReservedMemory(const ReservedMemory &) = delete;
+    ReservedMemory &operator=(const ReservedMemory &) = delete;
+
+    /// Reserves `size` bytes (rounded up to whole pages; 0 gives an empty object).
+    /// Arena memory starts at a 2 MiB boundary. Errors: OutOfMemory with size and errno text.
+    static Result<ReservedMemory> reserve(size_t size, MemoryUse use);
+
+    [[nodiscard]] std::span<std::byte> bytes() const { return {base_, size_}; }
+
+    /// Gives the whole pages inside [offset, offset+length) back; they read as zero afterwards.
+    void discard(size_t offset, size_t length);
+
+    /// The same for any part of anonymous memory: gives back the whole pages inside `range`.
+    static void discard_pages(std::span<std::byte> range);
+
+private:
+    std::byte *base_ = nullptr;
+    size_t size_ = 0;
+    std::byte *mapping_ = nullptr; ///< start of what was mapped, before aligning
+    size_t mapping_size_ = 0;
+};
+
+/// The system's page size in bytes.
+size_t page_size();
+
+} // namespace sluice::storage

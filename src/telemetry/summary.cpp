@@ -1,0 +1,105 @@
+#include "telemetry/summary.h"
+
+#include <fmt/format.h>
+
+namespace sluice::telemetry {
+
+namespace {
+
+double rate(uint64_t count, double seconds) {
+    return seconds > 0 ? static_cast<double>(count) / seconds : 0.0;
+}
+
+std::string tokens_line(const char *what, uint64_t tokens, double seconds) {
+    return fmt::format("{}: {} tokens in {:.2f} s, {:.1f} tokens/s", what, tokens, seconds,
+                       rate(tokens, seconds));
+}
+
+void add_streaming(const RunStats &stats, std::vector<std::string> &lines) {
+    const ExpertStats &experts = stats.experts;
+    if (experts.graphs == 0) {
+        return;
+    }
+    const uint64_t asked = stats.generate_hits + stats.generate_misses;
+    std::string stream = fmt::format("moe-stream: {} read in all", human_bytes(experts.bytes_read));
+    if (stats.generated_tokens > 0) {
+        stream += fmt::format(", {} per generated token",
+                              human_bytes(stats.generate_bytes_read / stats.generated_tokens));
+    }
+    const double seconds = stats.prompt_seconds + stats.generate_seconds;
+    if (seconds > 0) {
+        stream += fmt::format(", {:.1f} % of the time spent waiting for storage",
+                              100.0 * experts.stall_seconds / seconds);
+    }
+    lines.push_back(stream);
+    std::string cache =
+        fmt::format("moe-cache: {} in {} slots", human_bytes(experts.cache_bytes), experts.slots);
+    if (asked > 0) {
+        cache += fmt::format(", {:.1f} % hits while generating",
+                             100.0 * static_cast<double>(stats.generate_hits) / static_cast<double>(asked));
+    }
+    cache += fmt::format(", {} evictions; one token touches {}", experts.evictions,
+                         human_bytes(experts.token_working_set_bytes));
+    if (experts.cache_bytes < experts.token_working_set_bytes) {
+        cache += ", more than the cache holds";
+    }
+    lines.push_back(cache);
+    if (experts.buffered_fallbacks > 0 || experts.read_errors > 0) {
+        lines.push_back(
+            fmt::format("moe-stream: {} direct reads had to be finished through the page cache, {} "
+                        "reads failed",
+                        experts.buffered_fallbacks, experts.read_errors));
+    }
+    if (experts.materialized > 0) {
+        lines.push_back(
+            fmt::format("moe-stream: {} weights were brought into memory whole", experts.materialized));
+    }
+}
+
+} // namespace
+
+std::string human_bytes(uint64_t bytes) {
+    const auto value = static_cast<double>(bytes);
+    if (bytes < uint64_t{1} << 20) {
+        return fmt::format("{:.0f} KiB", value / 1024.0);
+    }
+    if (bytes < uint64_t{10} << 30) {
+        return fmt::format("{:.1f} MiB", value / (1024.0 * 1024.0));
+    }
+    return fmt::format("{:.1f} GiB", value / (1024.0 * 1024.0 * 1024.0));
+}
+
+std::string mode_line(const ModelInfo &model) {
+    if (!model.streaming) {
+        return fmt::format("mode: resident, because {}", model.mode_reason);
+    }
+    if (model.expert_banks == 0) {
+        return fmt::format(
+            "mode: streaming ({}), but the model has no routed experts: all of it is in memory",
+            model.mode_reason);
+    }
+    std::string line =
+        fmt::format("mode: streaming experts ({}): {} stay on storage, {} of dense weights are in memory",
+                    model.mode_reason, human_bytes(model.streamed_bytes), human_bytes(model.dense_bytes));
+    if (!model.direct_refusal.empty()) {
+        line += fmt::format("; reads go through the page cache: {}", model.direct_refusal);
+    } else if (!model.direct) {
+        line += "; reads go through the page cache, as asked";
+    }
+    return line;
+}
+
+std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &stats) {
+    std::vector<std::string> lines;
+    lines.push_back(tokens_line("generation", stats.generated_tokens, stats.generate_seconds));
+    lines.push_back(tokens_line("prefill", stats.prompt_tokens, stats.prompt_seconds));
+    add_streaming(stats, lines);
+    lines.push_back(fmt::format(
+        "memory: peak {} for a model of {} (dense {}, context {}, compute {}); loaded in {:.2f} s",
+        stats.peak_resident_bytes ? human_bytes(*stats.peak_resident_bytes) : "unmeasured",
+        human_bytes(model.file_bytes), human_bytes(stats.dense_bytes), human_bytes(stats.context_bytes),
+        human_bytes(stats.compute_bytes), model.load_seconds));
+    return lines;
+}
+
+} // namespace sluice::telemetry

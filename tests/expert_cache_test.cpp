@@ -1,0 +1,285 @@
+// The slot plan, the LRU policy and the expert cache, on real files.
+
+#include "residency/expert_cache.h"
+#include "residency/slot_plan.h"
+#include "support/fault_file.h"
+#include "support/temp_file.h"
+
+#include <cerrno>
+#include <gtest/gtest.h>
+#include <vector>
+
+namespace sluice::residency {
+namespace {
+
+using storage::Access;
+using storage::Fault;
+using storage::FaultFileSystem;
+using storage::FaultPlan;
+using test::first_wrong;
+using test::ScratchDir;
+
+// -- slot plan
+// ----------------------------------------------------------------------------------------------------
+
+class SlotPlanTest : public testing::Test {
+protected:
+    Bank bank(uint64_t offset, size_t slice, uint32_t experts) {
+        return {.name = "b",
+                .file = file_.get(),
+                .offset = offset,
+                .slice_bytes = slice,
+                .expert_count = experts};
+    }
+    ScratchDir dir_;
+    std::unique_ptr<storage::IFile> file_ =
+        *storage::system_files().open(dir_.write_pattern("f", 1 << 20), true);
+};
+
+TEST_F(SlotPlanTest, BufferedSlotsHaveNoBlockPadding) {
+    const auto plan = plan_slots({bank(100, 1000, 8)}, {{{0}, 2}}, 1 << 20, Access::Buffered);
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->classes.at(0).stride, 1024U);
+    EXPECT_EQ(plan->classes.at(0).slots, 8U) << "never more slots than slices";
+}
+
+TEST_F(SlotPlanTest, DirectSlotsHoldTheWorstResidue) {
+    if (!file_->direct_trusted()) {
+        GTEST_SKIP() << file_->direct_refusal();
+    }
+    const size_t block = file_->alignment();
+    // Slices of one block that start in the middle of a block touch two.
+    EXPECT_EQ(slice_footprint(bank(block / 2, block, 4), block), 2 * block);
+    EXPECT_EQ(slice_footprint(bank(block, block, 4), block), block);
+}
+
+TEST_F(SlotPlanTest, ClassesFollowSliceSizesWithinThreePercent) {
+    const auto plan = plan_slots({bank(0, 100000, 4), bank(0, 98000, 4), bank(0, 50000, 4)}, {{{0, 1, 2}, 1}},
+                                 1 << 20, Access::Buffered);
+    ASSERT_TRUE(plan);
+    ASSERT_EQ(plan->classes.size(), 2U);
+    EXPECT_EQ(plan->class_of_bank, (std::vector<size_t>{0, 0, 1}));
+}
+
+TEST_F(SlotPlanTest, MinimumIsWhatTheHungriestLayerPins) {
+    const std::vector<Bank> banks{bank(0, 1024, 8), bank(0, 1024, 8), bank(0, 4096, 8)};
+    const std::vector<LayerNeed> layers{{{0, 1}, 3}, {{2}, 2}};
+    const auto plan = plan_slots(banks, layers, 1 << 20, Access::Buffered);
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->minimum_bytes, 6U * 1024 + 2 * 4096);
+}
+
+TEST_F(SlotPlanTest, BelowTheMinimumIsAnErrorThatNamesIt) {
+    const auto plan = plan_slots({bank(0, 700000, 8)}, {{{0}, 4}}, 1 << 20, Access::Buffered);
+    ASSERT_FALSE(plan);
+    EXPECT_EQ(plan.error().code, ErrorCode::OutOfMemory);
+    EXPECT_NE(plan.error().message.find("--cache-mb 3"), std::string::npos) << plan.error().message;
+}
+
+TEST_F(SlotPlanTest, CapacityIsNeverExceededAndHardlyWasted) {
+    const std::vector<Bank> banks{bank(0, 30000, 64), bank(0, 30000, 64), bank(0, 44000, 64)};
+    for (size_t capacity = 600000; capacity < 4000000; capacity += 123457) {
+        const auto plan = plan_slots(banks, {{{0, 1, 2}, 4}}, capacity, Access::Buffered);
+        ASSERT_TRUE(plan);
+        EXPECT_LE(plan->arena_bytes, capacity);
+        EXPECT_GT(plan->arena_bytes + 44032, capacity) << "a whole slot was left unused";
+    }
+}
+
+TEST_F(SlotPlanTest, WorkingSetCountsEveryLayersExperts) {
+    EXPECT_EQ(token_working_set({bank(0, 1000, 8), bank(0, 500, 8)}, {{{0}, 2}, {{1}, 3}}),
+              2 * 1000U + 3 * 500U);
+}
+
+// -- LRU
+// ----------------------------------------------------------------------------------------------------------
+
+TEST(LruPolicy, OffersTheLeastRecentlyUsedEvictableSlot) {
+    const auto policy = make_lru_policy(4);
+    for (SlotIndex slot : {0U, 1U, 2U}) {
+        policy->used(slot, {});
+    }
+    policy->used(0, {});
+    EXPECT_EQ(policy->victim([](SlotIndex) { return true; }), 1U);
+    EXPECT_EQ(policy->victim([](SlotIndex slot) { return slot != 1; }), 2U);
+    EXPECT_EQ(policy->victim([](SlotIndex) { return false; }), std::nullopt);
+}
+
+TEST(LruPolicy, ForgottenSlotsAreNotOffered) {
+    const auto policy = make_lru_policy(2);
+    policy->used(0, {});
+    policy->used(1, {});
+    policy->forgotten(0);
+    policy->forgotten(0);
+    EXPECT_EQ(policy->victim([](SlotIndex) { return true; }), 1U);
+}
+
+// -- expert cache
+// -------------------------------------------------------------------------------------------------
+
+constexpr uint64_t kOffset = 1234; // no block boundary
+constexpr size_t kSlice = 5000;
+constexpr uint32_t kExperts = 16;
+
+class ExpertCacheTest : public testing::TestWithParam<Access> {
+protected:
+    void SetUp() override {
+        file_ = std::move(*files_.open(dir_.write_pattern("experts", kOffset + kSlice * kExperts), true));
+        engine_ = std::move(*storage::make_thread_read_engine(3));
+        if (GetParam() == Access::Direct && !file_->direct_trusted()) {
+            GTEST_SKIP() << file_->direct_refusal();
+        }
+    }
+
+    void make_cache(size_t slots) {
+        const Bank bank{.name = "bank",
+                        .file = file_.get(),
+                        .offset = kOffset,
+                        .slice_bytes = kSlice,
+                        .expert_count = kExperts};
+        const size_t block = read_block(bank, GetParam());
+        const size_t stride = block > 1 ? slice_footprint(bank, block) : 5056;
+        auto made = ExpertCache::create(
+            {bank}, {.capacity_bytes = slots * stride, .access = GetParam(), .layers = {{{0}, 1}}}, *engine_);
+        ASSERT_TRUE(made) << made.error().message;
+        cache_ = std::move(*made);
+        ASSERT_EQ(cache_->plan().classes.at(0).slots, slots);
+    }
+
+    std::vector<Slot *> acquire(std::initializer_list<uint32_t> experts) {
+        std::vector<SliceKey> keys;
+        for (uint32_t expert : experts) {
+            keys.push_back({0, expert});
+        }
+        std::vector<Slot *> slots(keys.size());
+        cache_->acquire(keys, slots);
+        return slots;
+    }
+
+    SlotState settle(Slot *slot) {
+        for (;;) {
+            const uint32_t seen = cache_->arrivals();
+            if (const SlotState state = slot->state.load(); state != SlotState::Loading) {
+                return state;
+            }
+            cache_->wait_for_arrival(seen);
+        }
+    }
+
+    void expect_slice(Slot *slot, uint32_t expert) {
+        ASSERT_NE(slot, nullptr);
+        ASSERT_EQ(settle(slot), SlotState::Ready);
+        EXPECT_EQ(first_wrong({slot->data, kSlice}, kOffset + expert * kSlice), kSlice);
+    }
+
+    ScratchDir dir_;
+    std::shared_ptr<FaultPlan> plan_ = std::make_shared<FaultPlan>();
+    FaultFileSystem files_{plan_};
+    std::unique_ptr<storage::IFile> file_;
+    std::unique_ptr<storage::IReadEngine> engine_;
+    std::unique_ptr<ExpertCache> cache_;
+};
+
+TEST_P(ExpertCacheTest, EverySliceArrivesWhole) {
+    make_cache(kExperts);
+    for (uint32_t expert = 0; expert < kExperts; ++expert) {
+        expect_slice(acquire({expert})[0], expert);
+    }
+    EXPECT_EQ(cache_->counters().misses, kExperts);
+    EXPECT_EQ(cache_->counters().evictions, 0U);
+    EXPECT_EQ(cache_->counters().bytes_read, kExperts * kSlice);
+}
+
+TEST_P(ExpertCacheTest, ASecondAskIsAHitAndReadsNothing) {
+    make_cache(4);
+    expect_slice(acquire({7})[0], 7);
+    const uint64_t reads = plan_->counts().reads;
+    expect_slice(acquire({7})[0], 7);
+    EXPECT_EQ(plan_->counts().reads, reads);
+    EXPECT_EQ(cache_->counters().hits, 1U);
+}
+
+TEST_P(ExpertCacheTest, PinnedSlotsAreNeverVictims) {
+    make_cache(2);
+    const auto held = acquire({0, 1});
+    EXPECT_EQ(acquire({2})[0], nullptr);
+    settle(held[1]);
+    cache_->release(held[1]);
+    expect_slice(acquire({2})[0], 2);
+    expect_slice(held[0], 0);
+    EXPECT_EQ(cache_->counters().evictions, 1U);
+}
+
+TEST_P(ExpertCacheTest, SlotsInFlightAreNeverVictims) {
+    make_cache(1);
+    plan_->add({.nth = 1, .delay = std::chrono::milliseconds(50)});
+    Slot *slot = acquire({0})[0];
+    cache_->release(slot); // as after an aborted graph: nobody waits, but the read still lands there
+    EXPECT_EQ(acquire({1})[0], nullptr);
+    settle(slot);
+    expect_slice(acquire({1})[0], 1);
+}
+
+TEST_P(ExpertCacheTest, ResidentSlicesArePinnedBeforeMissesEvict) {
+    make_cache(2);
+    for (uint32_t expert : {0U, 1U}) {
+        Slot *slot = acquire({expert})[0];
+        settle(slot);
+        cache_->release(slot);
+    }
+    // 0 is the least recently used; asked for together with a miss it must survive.
+    const auto slots = acquire({5, 0});
+    expect_slice(slots[0], 5);
+    expect_slice(slots[1], 0);
+    EXPECT_EQ(cache_->counters().hits, 1U);
+}
+
+TEST_P(ExpertCacheTest, LaterMissesDoNotOvertakeEarlierOnes) {
+    make_cache(2);
+    const auto held = acquire({0});
+    const auto slots = acquire({1, 2, 3});
+    EXPECT_NE(slots[0], nullptr);
+    EXPECT_EQ(slots[1], nullptr);
+    EXPECT_EQ(slots[2], nullptr);
+    expect_slice(held[0], 0);
+}
+
+TEST_P(ExpertCacheTest, EvictedAndAskedAgainCountsAsReread) {
+    make_cache(1);
+    for (uint32_t expert : {0U, 1U, 0U}) {
+        Slot *slot = acquire({expert})[0];
+        expect_slice(slot, expert);
+        cache_->release(slot);
+    }
+    EXPECT_EQ(cache_->counters().evictions, 2U);
+    EXPECT_EQ(cache_->counters().rereads, 1U);
+}
+
+TEST_P(ExpertCacheTest, AFailedReadIsReportedOnceAndTriedAgainLater) {
+    make_cache(2);
+    plan_->add({.nth = 1, .and_after = true, .error_number = EIO});
+    Slot *slot = acquire({3})[0];
+    ASSERT_EQ(settle(slot), SlotState::Failed);
+    EXPECT_NE(slot->error.message.find("expert 3 of bank"), std::string::npos) << slot->error.message;
+    cache_->release(slot);
+    EXPECT_EQ(cache_->occupied_slots(), 0U);
+    plan_->clear();
+    expect_slice(acquire({3})[0], 3);
+    EXPECT_EQ(cache_->counters().errors, 1U);
+}
+
+TEST_P(ExpertCacheTest, DestructionWaitsForReadsInFlight) {
+    make_cache(4);
+    plan_->add({.nth = 1, .and_after = true, .delay = std::chrono::milliseconds(20)});
+    acquire({0, 1, 2, 3});
+    cache_.reset();
+    EXPECT_EQ(plan_->counts().struck, engine_->counters().reads);
+}
+
+INSTANTIATE_TEST_SUITE_P(Access, ExpertCacheTest, testing::Values(Access::Buffered, Access::Direct),
+                         [](const auto &info) {
+                             return info.param == Access::Direct ? "Direct" : "Buffered";
+                         });
+
+} // namespace
+} // namespace sluice::residency
