@@ -44,19 +44,9 @@ std::string command_of(const std::string &variant, const Options &options, const
     throw CLI::ValidationError("--variant", "'" + variant + "' is not one");
 }
 
-/// Wraps a command so that it runs in a memory cgroup of its own; needs root and the memory controller, v1 or
-/// v2.
+/// Wraps a command so that it runs in a memory cgroup of its own.
 std::string under_ceiling(const std::string &command, uint64_t mib) {
-    const std::string script = R"(
-        limit=$1; shift
-        if [ -d /sys/fs/cgroup/memory ]; then root=/sys/fs/cgroup/memory; file=memory.limit_in_bytes; procs=tasks
-        else root=/sys/fs/cgroup; file=memory.max; procs=cgroup.procs; fi
-        group=$root/sluice-bench-$$; mkdir "$group" || exit 1
-        echo "$limit" > "$group/$file" || exit 1
-        [ ! -e "$group/memory.swappiness" ] || echo 0 > "$group/memory.swappiness"
-        ( echo "$(exec sh -c 'echo $PPID')" > "$group/$procs"; eval "$*" );
-    code = $ ? rmdir "$group"; exit $code)";
-    return fmt::format("sh -c '{}' sh {} \"{}\"", script, mib << 20U, command);
+    return fmt::format("'{}/under-ceiling.sh' {} {}", SLUICE_BENCH_SOURCE, mib, command);
 }
 
 nlohmann::json run(const std::string &command) {
@@ -90,20 +80,24 @@ struct Result {
 void print(const Options &options, const std::vector<Result> &results) {
     fmt::print("| variant | ms per token (median) | rounds' range | quartiles of tokens | x of {} | load s | "
                "peak MiB | "
-               "MiB read per token | hit rate |\n|---|---|---|---|---|---|---|---|---|\n",
+               "MiB read per token | hit rate | waiting ms per token | prefill s |\n"
+               "|---|---|---|---|---|---|---|---|---|---|---|\n",
                options.variants[0]);
     const double base = quantile(results[0].round_medians, 0.5);
     for (size_t i = 0; i < results.size(); ++i) {
         const Result &result = results[i];
         const double median = quantile(result.round_medians, 0.5);
         const bool streamed = result.last.contains("hit_rate");
-        fmt::print(
-            "| {} | {:.2f} | {:.2f} - {:.2f} | {:.2f} - {:.2f} | {:.2f} | {:.2f} | {:.0f} | {} | {} |\n",
-            options.variants[i], median, quantile(result.round_medians, 0), quantile(result.round_medians, 1),
-            quantile(result.tokens, 0.25), quantile(result.tokens, 0.75), base / median,
-            result.last["load_s"].get<double>(), result.last["peak_bytes"].get<double>() / 1048576.0,
-            streamed ? fmt::format("{:.1f}", result.last["read_mib_per_token"].get<double>()) : "-",
-            streamed ? fmt::format("{:.3f}", result.last["hit_rate"].get<double>()) : "-");
+        fmt::print("| {} | {:.2f} | {:.2f} - {:.2f} | {:.2f} - {:.2f} | {:.2f} | {:.2f} | {:.0f} | {} | {} | "
+                   "{} | {:.2f} |\n",
+                   options.variants[i], median, quantile(result.round_medians, 0),
+                   quantile(result.round_medians, 1), quantile(result.tokens, 0.25),
+                   quantile(result.tokens, 0.75), base / median, result.last["load_s"].get<double>(),
+                   result.last["peak_bytes"].get<double>() / 1048576.0,
+                   streamed ? fmt::format("{:.1f}", result.last["read_mib_per_token"].get<double>()) : "-",
+                   streamed ? fmt::format("{:.3f}", result.last["hit_rate"].get<double>()) : "-",
+                   streamed ? fmt::format("{:.1f}", result.last["stall_ms_per_token"].get<double>()) : "-",
+                   result.last["prefill_s"].get<double>());
     }
 }
 

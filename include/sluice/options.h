@@ -19,13 +19,13 @@ enum class StreamMode {
 struct ModelOptions {
     std::string path = {}; ///< a GGUF file, or the first of several shards
     StreamMode stream = StreamMode::Auto;
-    std::optional<uint64_t>
-        cache_bytes = {};    ///< expert cache; empty: what free memory allows, a floor left to the system
+    /// Expert cache; empty: what free memory allows, a floor left to the system.
+    std::optional<uint64_t> cache_bytes = {};
     int io_threads = 4; ///< threads that read slices, 1 to 64
     bool direct = true; ///< read past the page cache where the file system can
     bool repack = true; ///< let llama.cpp repack dense weights for its fastest kernels
-    std::function<bool(float)>
-        progress = {}; ///< called with 0..1 while loading, on the loading thread; false cancels
+    /// Called with 0..1 while loading, on the loading thread; false cancels.
+    std::function<bool(float)> progress = {};
 };
 
 /// How to set up a context on a model.
