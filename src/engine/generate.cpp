@@ -73,8 +73,7 @@ void count_generation(SessionState &state, const ExpertStats &before) {
     state.totals.generate_misses += after.misses - before.misses;
 }
 
-Result<StopReason> draw_tokens(SessionState &state, Session &session, common_sampler *sampler, int limit,
-                               TextStream &text) {
+Result<StopReason> draw_tokens(SessionState &state, common_sampler *sampler, int limit, TextStream &text) {
     const llama_vocab *vocab = llama_model_get_vocab(state.model->llama.get());
     for (int drawn = 0; limit < 0 || drawn < limit; ++drawn) {
         if (state.cancelled) {
@@ -87,13 +86,13 @@ Result<StopReason> draw_tokens(SessionState &state, Session &session, common_sam
         }
         text.add(common_token_to_piece(state.context.get(), token, false));
         ++state.totals.generated_tokens;
-        if (session.position() >= session.context_tokens()) {
+        if (state.position >= llama_n_ctx(state.context.get())) {
             return StopReason::ContextFull;
         }
         if (drawn + 1 == limit) {
             break;
         }
-        if (auto decoded = session.decode({&token, 1}); !decoded) {
+        if (auto decoded = decode_tokens(state, {&token, 1}, {}); !decoded) {
             if (decoded.error().code == ErrorCode::Cancelled) {
                 return StopReason::Cancelled;
             }
@@ -105,7 +104,7 @@ Result<StopReason> draw_tokens(SessionState &state, Session &session, common_sam
 
 } // namespace
 
-Result<StopReason> generate(SessionState &state, Session &session, std::span<const Token> prompt, int limit,
+Result<StopReason> generate(SessionState &state, std::span<const Token> prompt, int limit,
                             const SamplingOptions &sampling,
                             const std::function<void(std::string_view)> &on_text,
                             const std::function<void(size_t, size_t)> &on_prefill) {
@@ -117,7 +116,7 @@ Result<StopReason> generate(SessionState &state, Session &session, std::span<con
         return fail(ErrorCode::InvalidArgument, "these sampling options cannot be used together");
     }
     const auto prefill_start = Clock::now();
-    if (auto decoded = session.decode(prompt, on_prefill); !decoded) {
+    if (auto decoded = decode_tokens(state, prompt, on_prefill); !decoded) {
         if (decoded.error().code == ErrorCode::Cancelled) {
             return StopReason::Cancelled;
         }
@@ -132,7 +131,7 @@ Result<StopReason> generate(SessionState &state, Session &session, std::span<con
     const ExpertStats before = state.model->store != nullptr ? expert_stats(*state.model) : ExpertStats{};
     const auto start = Clock::now();
     TextStream text(on_text);
-    auto reason = draw_tokens(state, session, sampler.get(), limit, text);
+    auto reason = draw_tokens(state, sampler.get(), limit, text);
     text.flush();
     state.totals.generate_seconds += seconds_since(start);
     if (state.model->store != nullptr) {

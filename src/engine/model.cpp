@@ -38,7 +38,24 @@ std::string direct_refusal(const model::GgufDirectory &directory) {
     return {};
 }
 
-llama_model_params model_params(const ModelState &state) {
+uint64_t tensor_bytes(const model::GgufDirectory &directory) {
+    uint64_t bytes = 0;
+    for (const model::TensorEntry &entry : directory.tensors()) {
+        bytes += entry.bytes;
+    }
+    return bytes;
+}
+
+/// llama.cpp's progress counts the whole file; the part that is streamed never comes.
+bool report_progress(float done, void *data) {
+    const ModelState &state = *static_cast<ModelState *>(data);
+    const auto all = static_cast<double>(tensor_bytes(*state.directory));
+    const double streamed = state.store != nullptr ? static_cast<double>(state.store->streamed_bytes()) : 0.0;
+    const double fraction = streamed < all ? done * all / (all - streamed) : done;
+    return state.options.progress(static_cast<float>(std::min(fraction, 1.0)));
+}
+
+llama_model_params model_params(ModelState &state) {
     llama_model_params params = llama_model_default_params();
     params.n_gpu_layers = 0;
     params.use_extra_bufts = state.options.repack;
@@ -49,11 +66,8 @@ llama_model_params model_params(const ModelState &state) {
         params.lazy_mode = LLAMA_LAZY_MODE_OFF;
     }
     if (state.options.progress) {
-        params.progress_callback = [](float done, void *callback) {
-            return (*static_cast<const std::function<bool(float)> *>(callback))(done);
-        };
-        params.progress_callback_user_data =
-            const_cast<std::function<bool(float)> *>(&state.options.progress);
+        params.progress_callback = report_progress;
+        params.progress_callback_user_data = &state;
     }
     return params;
 }
@@ -69,6 +83,10 @@ Status load_weights(ModelState &state) {
         state.llama.reset(llama_model_load_from_file(state.options.path.c_str(), model_params(state)));
     }
     if (state.llama != nullptr) {
+        // llama.cpp says so itself only when it has read every byte of the file.
+        if (state.store != nullptr && state.options.progress && !state.options.progress(1.0F)) {
+            return fail(ErrorCode::Cancelled, fmt::format("loading {} was cancelled", state.options.path));
+        }
         return {};
     }
     if (const std::string reason = log.reason(); !reason.empty()) {
@@ -105,7 +123,7 @@ void read_templates(ModelState &state) {
     }
 }
 
-void describe(ModelState &state, uint64_t tensor_bytes) {
+void describe(ModelState &state) {
     char text[256] = "";
     llama_model_desc(state.llama.get(), text, sizeof(text));
     state.info.description = text;
@@ -113,7 +131,8 @@ void describe(ModelState &state, uint64_t tensor_bytes) {
         state.info.streamed_bytes = state.store->streamed_bytes();
         state.info.expert_banks = state.store->banks().size();
     }
-    state.info.dense_bytes = tensor_bytes - std::min(tensor_bytes, state.info.streamed_bytes);
+    const uint64_t all = tensor_bytes(*state.directory);
+    state.info.dense_bytes = all - std::min(all, state.info.streamed_bytes);
 }
 
 } // namespace
@@ -152,11 +171,7 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
     if (auto loaded = load_weights(*state); !loaded) {
         return fail(loaded.error());
     }
-    uint64_t tensor_bytes = 0;
-    for (const model::TensorEntry &entry : state->directory->tensors()) {
-        tensor_bytes += entry.bytes;
-    }
-    describe(*state, tensor_bytes);
+    describe(*state);
     read_templates(*state);
 
     const storage::ProcessIo io_after = storage::read_process_io();

@@ -118,6 +118,20 @@ Error decode_error(SessionState &state, int code, const LogScope &log) {
     }
 }
 
+/// llama.cpp takes the failed ubatch out of its memory again. A recurrent state can't always be taken back:
+/// then the sequence starts anew, and the error says so.
+Error after_failure(SessionState &state, Error error) {
+    llama_memory_t memory = llama_get_memory(state.context.get());
+    const bool whole = memory == nullptr ||
+                       llama_memory_seq_pos_max(memory, 0) + 1 == static_cast<llama_pos>(state.position);
+    if (!whole) {
+        llama_memory_clear(memory, true);
+        state.position = 0;
+        error.message += "; the sequence was lost and starts anew";
+    }
+    return error;
+}
+
 /// Runs at most one ubatch of tokens.
 Status decode_ubatch(SessionState &state, std::span<const Token> tokens) {
     llama_batch batch = llama_batch_init(static_cast<int32_t>(tokens.size()), 0, 1);
@@ -130,7 +144,7 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens) {
     const int code = llama_decode(state.context.get(), batch);
     llama_batch_free(batch);
     if (code != 0) {
-        return fail(decode_error(state, code, log));
+        return fail(after_failure(state, decode_error(state, code, log)));
     }
     state.position += tokens.size();
     state.last_ubatch = tokens.size();
@@ -138,6 +152,34 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens) {
 }
 
 } // namespace
+
+Status decode_tokens(SessionState &state, std::span<const Token> tokens,
+                     const std::function<void(size_t, size_t)> &progress) {
+    const uint32_t context = llama_n_ctx(state.context.get());
+    if (state.position + tokens.size() > context) {
+        return fail(ErrorCode::InvalidArgument,
+                    fmt::format("{} tokens do not fit: {} of the context's {} are taken", tokens.size(),
+                                state.position, context));
+    }
+    const Token vocabulary = llama_vocab_n_tokens(llama_model_get_vocab(state.model->llama.get()));
+    for (const Token token : tokens) {
+        if (token < 0 || token >= vocabulary) {
+            return fail(ErrorCode::InvalidArgument,
+                        fmt::format("token {} is not in the vocabulary of {}", token, vocabulary));
+        }
+    }
+    const size_t step = llama_n_ubatch(state.context.get());
+    for (size_t done = 0; done < tokens.size(); done += step) {
+        const auto part = tokens.subspan(done, std::min(step, tokens.size() - done));
+        if (auto decoded = decode_ubatch(state, part); !decoded) {
+            return decoded;
+        }
+        if (progress) {
+            progress(done + part.size(), tokens.size());
+        }
+    }
+    return {};
+}
 
 } // namespace engine
 
@@ -174,34 +216,12 @@ Session::Session(Session &&) noexcept = default;
 Session &Session::operator=(Session &&) noexcept = default;
 
 Status Session::decode(std::span<const Token> tokens, const std::function<void(size_t, size_t)> &progress) {
-    if (state_->position + tokens.size() > context_tokens()) {
-        return fail(ErrorCode::InvalidArgument,
-                    fmt::format("{} tokens do not fit: {} of the context's {} are taken", tokens.size(),
-                                state_->position, context_tokens()));
-    }
-    const auto vocabulary = static_cast<Token>(vocab_size());
-    for (const Token token : tokens) {
-        if (token < 0 || token >= vocabulary) {
-            return fail(ErrorCode::InvalidArgument,
-                        fmt::format("token {} is not in the vocabulary of {}", token, vocabulary));
-        }
-    }
     state_->cancelled = false;
-    const size_t step = llama_n_ubatch(state_->context.get());
     try {
-        for (size_t done = 0; done < tokens.size(); done += step) {
-            const auto part = tokens.subspan(done, std::min(step, tokens.size() - done));
-            if (auto decoded = engine::decode_ubatch(*state_, part); !decoded) {
-                return decoded;
-            }
-            if (progress) {
-                progress(done + part.size(), tokens.size());
-            }
-        }
+        return engine::decode_tokens(*state_, tokens, progress);
     } catch (const std::exception &error) {
         return fail(ErrorCode::Internal, fmt::format("cannot decode: {}", error.what()));
     }
-    return {};
 }
 
 std::span<const float> Session::logits() const {
@@ -221,8 +241,9 @@ Result<StopReason> Session::generate(std::span<const Token> prompt, int limit,
                                      const SamplingOptions &sampling,
                                      const std::function<void(std::string_view)> &on_text,
                                      const std::function<void(size_t, size_t)> &on_prefill) {
+    state_->cancelled = false;
     try {
-        return engine::generate(*state_, *this, prompt, limit, sampling, on_text, on_prefill);
+        return engine::generate(*state_, prompt, limit, sampling, on_text, on_prefill);
     } catch (const std::exception &error) {
         return fail(ErrorCode::Internal, fmt::format("cannot generate: {}", error.what()));
     }

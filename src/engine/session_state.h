@@ -33,8 +33,13 @@ struct SessionState {
     uint64_t dense_bytes = 0;
 };
 
+/// Session::decode without forgetting an earlier cancel(): several calls can make up one cancellable piece of
+/// work.
+Status decode_tokens(SessionState &state, std::span<const Token> tokens,
+                     const std::function<void(size_t, size_t)> &progress);
+
 /// Draws tokens after a prefilled prompt; see Session::generate.
-Result<StopReason> generate(SessionState &state, Session &session, std::span<const Token> prompt, int limit,
+Result<StopReason> generate(SessionState &state, std::span<const Token> prompt, int limit,
                             const SamplingOptions &sampling,
                             const std::function<void(std::string_view)> &on_text,
                             const std::function<void(size_t, size_t)> &on_prefill);

@@ -79,10 +79,14 @@ struct SetKey {
 
     void operator()(uint32_t value) const { gguf_set_val_u32(header, name, value); }
     void operator()(float value) const { gguf_set_val_f32(header, name, value); }
+    void operator()(bool value) const { gguf_set_val_bool(header, name, value); }
     void operator()(const std::string &value) const { gguf_set_val_str(header, name, value.c_str()); }
     void operator()(const std::vector<bool> &value) const {
         const std::vector<int8_t> bytes(value.begin(), value.end());
         gguf_set_arr_data(header, name, GGUF_TYPE_BOOL, bytes.data(), bytes.size());
+    }
+    void operator()(const std::vector<uint32_t> &value) const {
+        gguf_set_arr_data(header, name, GGUF_TYPE_UINT32, value.data(), value.size());
     }
 };
 

@@ -16,7 +16,7 @@ struct Recipe {
     const char *name;
     const char *about;
     int layers;
-    int least_layers; ///< windowed layers need an unwindowed one beside them
+    int least_layers; ///< where layers differ, so many that each kind is there
     int expert_type;  ///< a ggml_type; -1: the model has no experts
     ModelPlan (*plan)(const RecipeChoice &);
 };
@@ -32,6 +32,8 @@ constexpr Recipe recipes[] = {
      "fused gate and up experts beside a dense FFN, a per-layer embedding table, windowed layers", 4, 2,
      GGML_TYPE_Q8_0, plan_tiny_gemma4},
     {"tiny-gpt-oss", "mxfp4 experts with biases, attention sinks", 3, 1, GGML_TYPE_MXFP4, plan_tiny_gpt_oss},
+    {"tiny-nemotron-h-moe", "Mamba-2, attention and expert layers in turn, with a shared expert and no gates",
+     6, 4, GGML_TYPE_Q8_0, plan_tiny_nemotron_h_moe},
     {"tiny-tied", "like tiny-qwen3moe, the output being the embedding table", 3, 1, GGML_TYPE_Q4_K,
      plan_tiny_tied},
     {"tiny-dense", "no experts at all", 3, 1, -1, plan_tiny_dense},

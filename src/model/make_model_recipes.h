@@ -14,7 +14,7 @@
 
 namespace sluice::model {
 
-using KeyValue = std::variant<uint32_t, float, std::string, std::vector<bool>>;
+using KeyValue = std::variant<uint32_t, float, bool, std::string, std::vector<bool>, std::vector<uint32_t>>;
 
 struct TensorPlan {
     std::string name;
@@ -71,5 +71,6 @@ ModelPlan plan_tiny_tied(const RecipeChoice &choice);
 ModelPlan plan_tiny_dense(const RecipeChoice &choice);
 ModelPlan plan_tiny_gemma4(const RecipeChoice &choice);
 ModelPlan plan_tiny_gpt_oss(const RecipeChoice &choice);
+ModelPlan plan_tiny_nemotron_h_moe(const RecipeChoice &choice);
 
 } // namespace sluice::model

@@ -157,7 +157,8 @@ GateRun expect_identical(const GateConfig &config) {
     if (config.cache == CacheSize::Everything) {
         EXPECT_EQ(experts.evictions, 0U);
         EXPECT_EQ(experts.rereads, 0U);
-    } else if (config.cache == CacheSize::Minimum) {
+    } else if (config.cache == CacheSize::Minimum && experts.cache_bytes < streamed.info.streamed_bytes) {
+        // (A model whose one expert layer uses all its experts has nothing to evict.)
         EXPECT_GT(experts.evictions, 0U) << "a cache of the minimum must evict";
         EXPECT_GT(experts.rereads, 0U);
     }

@@ -1,0 +1,88 @@
+// Which mode and how large a cache, on machines that are only imagined.
+
+#include "engine/planner.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::engine {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+TEST(ChooseMode, StreamsWhatDoesNotFit) {
+    const ModeChoice phone = choose_mode(
+        StreamMode::Auto, {.file_bytes = 18 * kGiB, .has_experts = true, .usable_memory = 6 * kGiB});
+    EXPECT_TRUE(phone.stream);
+    EXPECT_NE(phone.reason.find("18.0 GiB of weights, 6.0 GiB of usable memory"), std::string::npos)
+        << phone.reason;
+}
+
+TEST(ChooseMode, HoldsWhatFits) {
+    EXPECT_FALSE(choose_mode(StreamMode::Auto,
+                             {.file_bytes = 3 * kGiB, .has_experts = true, .usable_memory = 12 * kGiB})
+                     .stream);
+}
+
+TEST(ChooseMode, LeavesRoomForContextAndSystem) {
+    EXPECT_TRUE(
+        choose_mode(StreamMode::Auto,
+                    {.file_bytes = 7 * kGiB, .has_experts = true, .usable_memory = 7 * kGiB + 100 * kMiB})
+            .stream);
+}
+
+TEST(ChooseMode, DenseModelsAreResident) {
+    const ModeChoice choice = choose_mode(
+        StreamMode::Auto, {.file_bytes = 40 * kGiB, .has_experts = false, .usable_memory = 6 * kGiB});
+    EXPECT_FALSE(choice.stream);
+    EXPECT_EQ(choice.reason, "the model has no routed experts");
+}
+
+TEST(ChooseMode, UnknownMemoryStreams) {
+    const ModeChoice choice =
+        choose_mode(StreamMode::Auto, {.file_bytes = kGiB, .has_experts = true, .usable_memory = {}});
+    EXPECT_TRUE(choice.stream);
+    EXPECT_NE(choice.reason.find("could not be measured"), std::string::npos);
+}
+
+TEST(ChooseMode, FlagsDecideAgainstAllFacts) {
+    EXPECT_TRUE(
+        choose_mode(StreamMode::Force, {.file_bytes = 1, .has_experts = false, .usable_memory = 16 * kGiB})
+            .stream);
+    EXPECT_FALSE(
+        choose_mode(StreamMode::Never, {.file_bytes = 90 * kGiB, .has_experts = true, .usable_memory = kGiB})
+            .stream);
+}
+
+TEST(AutoCache, TakesWhatIsLeftAfterComputeAndFloor) {
+    const uint64_t bytes = auto_cache_bytes({.usable_memory = 8 * kGiB,
+                                             .compute_bytes = 300 * kMiB,
+                                             .minimum_bytes = 20 * kMiB,
+                                             .useful_bytes = 60 * kGiB,
+                                             .working_set_bytes = kGiB});
+    EXPECT_EQ(bytes, 8 * kGiB - 300 * kMiB - 512 * kMiB);
+}
+
+TEST(AutoCache, NeverMoreThanEverySlice) {
+    EXPECT_EQ(auto_cache_bytes({.usable_memory = 64 * kGiB, .minimum_bytes = kMiB, .useful_bytes = 5 * kGiB}),
+              5 * kGiB);
+}
+
+TEST(AutoCache, NeverLessThanOneLayer) {
+    EXPECT_EQ(auto_cache_bytes({.usable_memory = 100 * kMiB,
+                                .compute_bytes = 300 * kMiB,
+                                .minimum_bytes = 20 * kMiB,
+                                .useful_bytes = 5 * kGiB}),
+              20 * kMiB);
+}
+
+TEST(AutoCache, UnknownMemoryGivesFourWorkingSets) {
+    EXPECT_EQ(auto_cache_bytes({.usable_memory = {},
+                                .minimum_bytes = kMiB,
+                                .useful_bytes = 50 * kGiB,
+                                .working_set_bytes = 500 * kMiB}),
+              2000 * kMiB);
+}
+
+} // namespace
+} // namespace sluice::engine
