@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -24,22 +26,32 @@ struct Options {
     std::string json;
 };
 
-/// "stock-resident[-norepack]", "stock-mmap[-norepack]" or "sluice-<cache MiB>[-norepack]", with "@free"
-/// behind it to run without the ceiling.
+/// The part of `text` after `prefix`, if it begins with it.
+std::optional<std::string> after(const std::string &text, const std::string &prefix) {
+    return text.rfind(prefix, 0) == 0 ? std::optional(text.substr(prefix.size())) : std::nullopt;
+}
+
+/// A variant is "stock-resident", "stock-mmap" or "sluice-<cache MiB>", then "-norepack" or "-plain" (stock
+/// only) for the weights' layout, then "@free" to run without the ceiling.
 std::string command_of(const std::string &variant, const Options &options, const std::string &folder) {
     std::string name = variant.substr(0, variant.find('@'));
-    const bool repack = name.find("-norepack") == std::string::npos;
-    name = name.substr(0, name.find("-norepack"));
-    const std::string tail = fmt::format("{} {} {} {}", options.threads, options.prompt, options.tokens,
-                                         repack ? "repack" : "no-repack");
-    if (name == "stock-resident") {
-        return fmt::format("'{}/stock_decode' '{}' none {}", folder, options.model, tail);
+    std::string layout = "repack";
+    for (const auto &[suffix, meaning] :
+         {std::pair{"-norepack", "no-repack"}, std::pair{"-plain", "plain-experts"}}) {
+        if (const size_t at = name.find(suffix); at != std::string::npos) {
+            name.erase(at);
+            layout = meaning;
+        }
     }
-    if (name == "stock-mmap") {
-        return fmt::format("'{}/stock_decode' '{}' mmap {}", folder, options.model, tail);
+    const std::string tail =
+        fmt::format("{} {} {} {}", options.threads, options.prompt, options.tokens, layout);
+    if (name == "stock-resident" || name == "stock-mmap") {
+        const char *mode = name == "stock-mmap" ? "mmap" : "none";
+        return fmt::format("'{}/stock_decode' '{}' {} {}", folder, options.model, mode, tail);
     }
-    if (name.rfind("sluice-", 0) == 0) {
-        return fmt::format("'{}/sluice_decode' '{}' {} {}", folder, options.model, name.substr(7), tail);
+    const auto cache = after(name, "sluice-");
+    if (cache && layout != "plain-experts") {
+        return fmt::format("'{}/sluice_decode' '{}' {} {}", folder, options.model, *cache, tail);
     }
     throw CLI::ValidationError("--variant", "'" + variant + "' is not one");
 }

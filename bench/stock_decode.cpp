@@ -1,9 +1,12 @@
 // Stock llama.cpp alone, decoding one token at a time. Links nothing of Sluice. Prints one JSON object.
 //
-//   stock_decode MODEL mmap|none THREADS PROMPT_TOKENS TOKENS repack|no-repack
+//   stock_decode MODEL mmap|none THREADS PROMPT_TOKENS TOKENS repack|no-repack|plain-experts
+//
+// plain-experts: dense weights repacked, experts in the file's layout, as a streamed run has them.
 
 #include "bench_prompt.h"
 
+#include "ggml-backend-impl.h"
 #include "llama.h"
 
 #include <chrono>
@@ -26,7 +29,9 @@ double seconds_since(Clock::time_point start) {
 
 int main(int argc, char **argv) {
     if (argc != 7) {
-        std::fprintf(stderr, "usage: stock_decode MODEL mmap|none THREADS PROMPT TOKENS repack|no-repack\n");
+        std::fprintf(
+            stderr,
+            "usage: stock_decode MODEL mmap|none THREADS PROMPT TOKENS repack|no-repack|plain-experts\n");
         return 2;
     }
     const int threads = std::atoi(argv[3]);
@@ -39,7 +44,14 @@ int main(int argc, char **argv) {
     llama_model_params model_params = llama_model_default_params();
     model_params.n_gpu_layers = 0;
     model_params.load_mode = std::strcmp(argv[2], "mmap") == 0 ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE;
-    model_params.use_extra_bufts = std::strcmp(argv[6], "repack") == 0;
+    model_params.use_extra_bufts = std::strcmp(argv[6], "no-repack") != 0;
+    // A type of its own: the loader reads an override to the CPU type itself as leave to repack.
+    ggml_backend_buffer_type plain = *ggml_backend_cpu_buffer_type();
+    const llama_model_tensor_buft_override overrides[] = {{"_(ch)?exps\\.weight", &plain},
+                                                          {nullptr, nullptr}};
+    if (std::strcmp(argv[6], "plain-experts") == 0) {
+        model_params.tensor_buft_overrides = overrides;
+    }
     llama_model *model = llama_model_load_from_file(argv[1], model_params);
     if (model == nullptr) {
         std::fprintf(stderr, "stock_decode: cannot load %s\n", argv[1]);

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <gtest/gtest.h>
+#include <thread>
 #include <vector>
 
 namespace sluice::residency {
@@ -266,6 +267,50 @@ TEST_P(ExpertCacheTest, AFailedReadIsReportedOnceAndTriedAgainLater) {
     plan_->clear();
     expect_slice(acquire({3})[0], 3);
     EXPECT_EQ(cache_->counters().errors, 1U);
+}
+
+TEST_P(ExpertCacheTest, PrefetchedSlicesAreHitsLaterAndPinNothing) {
+    make_cache(3);
+    const std::vector<SliceKey> keys{{0, 4}, {0, 5}, {0, 6}};
+    cache_->prefetch(keys);
+    EXPECT_EQ(cache_->counters().prefetched, 3U);
+    for (uint32_t expert : {4U, 5U, 6U}) {
+        Slot *slot = acquire({expert})[0];
+        expect_slice(slot, expert);
+        cache_->release(slot);
+    }
+    EXPECT_EQ(cache_->counters().hits, 3U);
+    EXPECT_EQ(cache_->counters().misses, 0U);
+    expect_slice(acquire({1})[0], 1); // nothing is pinned: there is room
+}
+
+TEST_P(ExpertCacheTest, PrefetchTakesNoPinnedSlotAndEvictsNoneOfItsOwn) {
+    make_cache(3);
+    const auto held = acquire({0});
+    Slot *old = acquire({9})[0];
+    settle(old);
+    cache_->release(old);
+    // 9 is resident and asked for too. 1 takes the free slot; 2 finds none, since 9 is as wanted as itself.
+    const std::vector<SliceKey> keys{{0, 1}, {0, 2}, {0, 9}};
+    cache_->prefetch(keys);
+    EXPECT_EQ(cache_->counters().prefetched, 1U);
+    EXPECT_EQ(cache_->counters().evictions, 0U);
+    expect_slice(acquire({9})[0], 9);
+    expect_slice(held[0], 0);
+}
+
+TEST_P(ExpertCacheTest, AFailedPrefetchIsForgottenAndTheSliceReadWhenAskedFor) {
+    make_cache(2);
+    plan_->add({.nth = 1, .and_after = true, .error_number = EIO});
+    const std::vector<SliceKey> keys{{0, 3}};
+    const uint32_t seen = cache_->arrivals();
+    cache_->prefetch(keys);
+    cache_->wait_for_arrival(seen);
+    while (cache_->occupied_slots() != 0) {
+        std::this_thread::yield();
+    }
+    plan_->clear();
+    expect_slice(acquire({3})[0], 3);
 }
 
 TEST_P(ExpertCacheTest, DestructionWaitsForReadsInFlight) {

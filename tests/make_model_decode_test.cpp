@@ -16,6 +16,7 @@
 #include <iterator>
 #include <memory>
 #include <set>
+#include <utility>
 
 namespace sluice::model {
 namespace {
@@ -100,6 +101,24 @@ void expect_decodes(const std::string &path) {
     EXPECT_NE(first, second);
 }
 
+/// A prefill, then tokens one by one; a state carried along that grew or died would show.
+TEST(MadeModel, HybridStaysSaneAndMindsItsTokensOverManyOfThem) {
+    const ScratchDir dir;
+    const std::string path = made({.like = "tiny-nemotron-h-moe"}, dir / "model.gguf");
+    Stock stock(path);
+    Stock other(path);
+    ASSERT_FALSE(stock.decode({7, 8, 9, 10, 11}).empty());
+    ASSERT_FALSE(other.decode({7, 300, 9, 10, 11}).empty()); // one token of the past differs
+    std::vector<float> before;
+    for (llama_token i = 0; i < 40; ++i) {
+        const std::vector<float> logits = stock.decode({i * 29 % vocabulary});
+        expect_sane(logits);
+        EXPECT_NE(logits, before) << i;
+        EXPECT_NE(logits, other.decode({i * 29 % vocabulary})) << i;
+        before = logits;
+    }
+}
+
 class EachTinyRecipe : public testing::TestWithParam<std::string> {};
 
 TEST_P(EachTinyRecipe, LoadsAndDecodesInStockLlama) {
@@ -109,7 +128,7 @@ TEST_P(EachTinyRecipe, LoadsAndDecodesInStockLlama) {
 
 TEST_P(EachTinyRecipe, LoadsAndDecodesWithFewLayersAndWithMany) {
     const ScratchDir dir;
-    const int least = GetParam() == "tiny-gemma4" ? 2 : 1;
+    const int least = GetParam() == "tiny-gemma4" ? 2 : GetParam() == "tiny-nemotron-h-moe" ? 4 : 1;
     for (const int layers : {least, 6}) {
         const std::string path = made({.like = GetParam(), .layers = layers}, dir / "model.gguf");
         const auto directory = GgufDirectory::open(path, false, storage::system_files());
@@ -129,7 +148,7 @@ TEST_P(EachTinyRecipe, LoadsAndDecodesInSeveralFiles) {
 
 INSTANTIATE_TEST_SUITE_P(MadeModel, EachTinyRecipe,
                          testing::Values("tiny-qwen3moe", "tiny-mixed", "tiny-gemma4", "tiny-gpt-oss",
-                                         "tiny-tied", "tiny-dense"),
+                                         "tiny-nemotron-h-moe", "tiny-tied", "tiny-dense"),
                          [](const auto &instance) {
                              std::string name = instance.param;
                              std::replace(name.begin(), name.end(), '-', '_');
@@ -155,7 +174,7 @@ TEST(MadeModel, ExpertsOfEveryTypeDecodeInStockLlama) {
 
 TEST(MadeModel, ExpertsOfBlockTypesDecodeInRowsThatAreNoMultipleOf256) {
     const ScratchDir dir;
-    for (const char *like : {"tiny-gemma4", "tiny-gpt-oss"}) {
+    for (const char *like : {"tiny-gemma4", "tiny-gpt-oss", "tiny-nemotron-h-moe"}) {
         for (const char *type : {"f16", "bf16", "q8_0", "q4_0", "iq4_nl", "mxfp4"}) {
             SCOPED_TRACE(std::string(like) + " " + type);
             expect_decodes(made({.like = like, .type = type}, dir / "model.gguf"));
@@ -185,8 +204,13 @@ struct Routing {
 
 TEST(MadeModel, DifferentTokensAreRoutedToDifferentExperts) {
     const ScratchDir dir;
-    for (const char *like : {"tiny-qwen3moe", "tiny-gemma4", "tiny-gpt-oss"}) {
-        const std::string path = made({.like = like, .layers = 2}, dir / "model.gguf");
+    const std::pair<const char *, int> recipes[] = {// with two layers of experts
+                                                    {"tiny-qwen3moe", 2},
+                                                    {"tiny-gemma4", 2},
+                                                    {"tiny-gpt-oss", 2},
+                                                    {"tiny-nemotron-h-moe", 4}};
+    for (const auto &[like, layers] : recipes) {
+        const std::string path = made({.like = like, .layers = layers}, dir / "model.gguf");
         Routing routing;
         Stock stock(path, &Routing::watch, &routing);
         std::set<int32_t> used;

@@ -1,8 +1,10 @@
 // The sluice command.
 
 #include "command.h"
+#include "output.h"
 
 #include <cstdio>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -36,11 +38,21 @@ int run(int argc, char **argv) {
     int exit_code = kOk;
     add_run_command(app, exit_code);
     add_make_model_command(app, exit_code);
+    const auto asked_for = [&](const CLI::App *command) { return command->check_name(argv[1]); };
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(asked_for).empty()) {
+        return report({ErrorCode::InvalidArgument,
+                       std::string("there is no command '") + argv[1] + "' (see sluice --help)"});
+    }
     try {
         app.parse(arguments_of(argc, argv));
     } catch (const CLI::ParseError &error) {
-        if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-            return app.exit(error); // --help and --version
+        if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) { // --help and --version
+            TextOutput output;
+            std::ostringstream text;
+            app.exit(error, text);
+            output.write(text.str());
+            const Status written = output.status();
+            return written ? kOk : report(written.error());
         }
         std::fprintf(stderr, "sluice: %s (see sluice --help)\n", error.what());
         return kUsage;
@@ -53,6 +65,7 @@ int run(int argc, char **argv) {
 } // namespace sluice::cli
 
 int main(int argc, char **argv) {
+    sluice::cli::prepare_standard_streams();
     try {
         return sluice::cli::run(argc, argv);
     } catch (const std::exception &error) {

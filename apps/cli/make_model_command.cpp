@@ -1,11 +1,11 @@
 // sluice make-model: models with random weights and real shapes, for benchmarks and tests.
 
 #include "command.h"
+#include "output.h"
 #include "terminal.h"
 
 #include "model/make_model.h"
 
-#include <cstdio>
 #include <fmt/format.h>
 #include <memory>
 #include <string>
@@ -30,8 +30,9 @@ Status make(const MakeFlags &flags) {
     if (!made) {
         return fail(made.error());
     }
-    std::printf("%s\n", made->c_str());
-    return {};
+    TextOutput output;
+    output.write(*made + "\n");
+    return output.status();
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "command.h"
 #include "embedded_model.h"
+#include "output.h"
 #include "terminal.h"
 
 #include "sluice/model.h"
@@ -9,12 +10,13 @@
 #include "telemetry/summary.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
-#include <fstream>
 #include <iostream>
-#include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,9 +27,9 @@ namespace {
 
 /// The flags of `sluice run`, as given.
 struct RunFlags {
-    std::string model;
-    std::string prompt;
-    std::string prompt_file;
+    std::optional<std::string> model;
+    std::optional<std::string> prompt;
+    std::optional<std::string> prompt_file;
     std::string system_prompt;
     std::optional<int> predict;
     SessionOptions session;
@@ -42,6 +44,41 @@ struct RunFlags {
     bool no_direct = false;
     bool no_repack = false;
 };
+
+std::string check_finite(const std::string &text) {
+    return std::isfinite(std::strtod(text.c_str(), nullptr)) ? "" : "'" + text + "' is not a finite number";
+}
+
+std::string check_cache(const std::string &text) {
+    const bool number = !text.empty() && text.size() <= 8 && // more digits are more than memory can be
+                        text.find_first_not_of("0123456789") == std::string::npos;
+    return text == "auto" || (number && std::stoul(text) > 0)
+               ? ""
+               : "'" + text + "' is neither a number of MiB above 0 nor 'auto'";
+}
+
+void add_sampling_flags(CLI::App &command, RunFlags &flags) {
+    command.add_option("--temp", flags.sampling.temperature, "Temperature; 0: greedy")
+        ->check(check_finite)
+        ->capture_default_str();
+    command.add_option("--top-k", flags.sampling.top_k, "Sample from the k likeliest; 0: all")
+        ->capture_default_str();
+    command.add_option("--top-p", flags.sampling.top_p, "Sample from this much probability; 1: all")
+        ->check(check_finite)
+        ->capture_default_str();
+    command
+        .add_option("--min-p", flags.sampling.min_p, "Least probability relative to the likeliest; 0: any")
+        ->check(check_finite)
+        ->capture_default_str();
+    command
+        .add_option("--repeat-penalty", flags.repeat_penalty,
+                    "Penalty on repeated tokens (default: 1.1, in a chat 1.0)")
+        ->check(check_finite)
+        ->check(CLI::PositiveNumber);
+    command.add_option("--repeat-last-n", flags.sampling.repeat_last_n, "Tokens the penalty looks back on")
+        ->capture_default_str();
+    command.add_option("-s,--seed", flags.sampling.seed, "Seed of the sampler (default: random)");
+}
 
 void add_flags(CLI::App &command, RunFlags &flags) {
     command.add_option("-m,--model", flags.model,
@@ -64,19 +101,7 @@ void add_flags(CLI::App &command, RunFlags &flags) {
                     "Tokens computed together while prefilling (-ub)")
         ->check(CLI::Range(1, 65536))
         ->capture_default_str();
-    command.add_option("--temp", flags.sampling.temperature, "Temperature; 0: greedy")->capture_default_str();
-    command.add_option("--top-k", flags.sampling.top_k, "Sample from the k likeliest; 0: all")
-        ->capture_default_str();
-    command.add_option("--top-p", flags.sampling.top_p, "Sample from this much probability; 1: all")
-        ->capture_default_str();
-    command
-        .add_option("--min-p", flags.sampling.min_p, "Least probability relative to the likeliest; 0: any")
-        ->capture_default_str();
-    command.add_option("--repeat-penalty", flags.repeat_penalty,
-                       "Penalty on repeated tokens (default: 1.1, in a chat 1.0)");
-    command.add_option("--repeat-last-n", flags.sampling.repeat_last_n, "Tokens the penalty looks back on")
-        ->capture_default_str();
-    command.add_option("-s,--seed", flags.sampling.seed, "Seed of the sampler (default: random)");
+    add_sampling_flags(command, flags);
     CLI::Option *chat =
         command.add_flag("--chat", flags.chat, "Apply the model's chat template (default where it has one)");
     command.add_flag("--raw", flags.raw, "Continue the prompt as it is")->excludes(chat);
@@ -86,13 +111,7 @@ void add_flags(CLI::App &command, RunFlags &flags) {
         ->excludes(stream);
     command
         .add_option("--cache-mb", flags.cache_mb, "Expert cache in MiB, or 'auto': what free memory allows")
-        ->check([](const std::string &text) {
-            const bool number = !text.empty() && text.size() <= 8 &&
-                                text.find_first_not_of("0123456789") == std::string::npos;
-            return text == "auto" || (number && std::stoul(text) > 0)
-                       ? std::string()
-                       : "'" + text + "' is neither a number of MiB above 0 nor 'auto'";
-        })
+        ->check(check_cache)
         ->capture_default_str();
     command.add_option("--io-threads", flags.io_threads, "Threads that read experts")
         ->check(CLI::Range(1, 64))
@@ -103,7 +122,7 @@ void add_flags(CLI::App &command, RunFlags &flags) {
 
 ModelOptions model_options(const RunFlags &flags, ProgressLine &progress, const InterruptGuard &interrupt) {
     ModelOptions options;
-    options.path = flags.model;
+    options.path = flags.model.value_or("");
     options.stream = flags.moe_stream      ? StreamMode::Force
                      : flags.no_moe_stream ? StreamMode::Never
                                            : StreamMode::Auto;
@@ -121,12 +140,17 @@ ModelOptions model_options(const RunFlags &flags, ProgressLine &progress, const 
 }
 
 Result<std::string> read_file(const std::string &path) {
-    std::ifstream file(path, std::ios::binary);
+    const std::unique_ptr<std::FILE, decltype([](std::FILE *file) { std::fclose(file); })> file(
+        std::fopen(path.c_str(), "rb"));
     if (!file) {
         return fail(ErrorCode::NotFound, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
     }
-    std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    if (file.bad()) {
+    std::string text;
+    char part[4096];
+    while (const size_t count = std::fread(part, 1, sizeof(part), file.get())) {
+        text.append(part, count);
+    }
+    if (std::ferror(file.get()) != 0) {
         return fail(ErrorCode::Io, fmt::format("cannot read {}: {}", path, std::strerror(errno)));
     }
     return text;
@@ -141,7 +165,7 @@ public:
         if (auto ready = prepare(); !ready) {
             return ready;
         }
-        auto status = chat_ && flags_.prompt.empty() ? converse() : answer_once();
+        auto status = flags_.prompt ? answer_once() : converse();
         if (session_->stats().prompt_tokens > 0) {
             print_summary();
         }
@@ -150,23 +174,19 @@ public:
 
 private:
     Status prepare() {
-        if (flags_.model.empty()) {
+        if (auto ready = find_prompt(); !ready) {
+            return ready;
+        }
+        if (!flags_.model) {
             const auto embedded = embedded_model_path();
             if (!embedded) {
                 return fail(ErrorCode::NotFound,
                             "the embedded model is not where it was installed; name one with -m");
             }
             flags_.model = *embedded;
-            if (flags_.prompt.empty() && flags_.prompt_file.empty()) {
+            if (!flags_.prompt) {
                 flags_.prompt = kStoryPrompt;
             }
-        }
-        if (!flags_.prompt_file.empty()) {
-            auto text = read_file(flags_.prompt_file);
-            if (!text) {
-                return fail(text.error());
-            }
-            flags_.prompt = std::move(*text);
         }
         auto model = Model::load(model_options(flags_, progress_, interrupt_));
         progress_.clear();
@@ -177,13 +197,32 @@ private:
         return start_session();
     }
 
+    Status find_prompt() {
+        if (flags_.prompt_file) {
+            auto text = read_file(*flags_.prompt_file);
+            if (!text) {
+                return fail(text.error());
+            }
+            if (text->ends_with('\n')) {
+                text->pop_back(); // editors end the last line, prompts seldom mean to: as llama.cpp does
+            }
+            flags_.prompt = std::move(*text);
+        }
+        if (flags_.prompt && flags_.prompt->empty()) {
+            return fail(ErrorCode::InvalidArgument,
+                        flags_.prompt_file ? fmt::format("the prompt in {} is empty", *flags_.prompt_file)
+                                           : "the prompt is empty");
+        }
+        return {};
+    }
+
     Status start_session() {
         chat_ = flags_.chat || (!flags_.raw && model_->has_chat_template());
         if (flags_.chat && !model_->has_chat_template()) {
             return fail(ErrorCode::Unsupported,
-                        fmt::format("{} has no chat template, so --chat is not possible", flags_.model));
+                        fmt::format("{} has no chat template, so --chat is not possible", *flags_.model));
         }
-        if (!chat_ && flags_.prompt.empty()) {
+        if (!chat_ && !flags_.prompt) {
             return fail(ErrorCode::InvalidArgument, "there is no prompt; give one with -p or -f");
         }
         std::fprintf(stderr, "%s\n", telemetry::mode_line(model_->info()).c_str());
@@ -199,18 +238,11 @@ private:
     }
 
     Status answer_once() {
-        std::string text = flags_.prompt;
-        if (chat_) {
-            auto formatted = format_turn(flags_.prompt);
-            if (!formatted) {
-                return fail(formatted.error());
-            }
-            text = std::move(*formatted);
-        } else {
-            std::fputs(text.c_str(), stdout);
+        const auto text = chat_ ? format_turn(*flags_.prompt) : Result<std::string>(*flags_.prompt);
+        if (!text) {
+            return fail(text.error());
         }
-        auto reason = generate(text);
-        std::fputc('\n', stdout);
+        const auto reason = generate(*text, chat_ ? "" : *flags_.prompt);
         if (!reason) {
             return fail(reason.error());
         }
@@ -221,7 +253,7 @@ private:
             std::fprintf(stderr, "sluice: the text ends because the context of %u tokens is full\n",
                          session_->context_tokens());
         }
-        return check_output();
+        return {};
     }
 
     /// Turns from standard input until it ends; an interrupt ends the answer, not the conversation.
@@ -232,7 +264,7 @@ private:
                 std::fputs("> ", stderr);
             }
             if (!std::getline(std::cin, line)) {
-                return check_output();
+                return {};
             }
             if (line.empty()) {
                 continue;
@@ -242,8 +274,7 @@ private:
                 return fail(text.error());
             }
             session_->reset();
-            auto reason = generate(*text);
-            std::fputc('\n', stdout);
+            const auto reason = generate(*text, "");
             if (!reason) {
                 return fail(reason.error());
             }
@@ -260,33 +291,39 @@ private:
         return session_->format_chat(messages_);
     }
 
-    Result<StopReason> generate(const std::string &text) {
+    /// Answers `text` on standard output. `lead` comes before the first piece and not earlier: what fails
+    /// before there is an answer leaves no output.
+    Result<StopReason> generate(const std::string &text, const std::string &lead) {
         auto tokens = session_->tokenize(text, true, chat_);
         if (!tokens) {
             return fail(tokens.error());
         }
         answer_.clear();
-        auto reason = session_->generate(
-            *tokens, limit_, flags_.sampling,
-            [this](std::string_view piece) {
-                progress_.clear();
-                answer_ += piece;
-                std::fwrite(piece.data(), 1, piece.size(), stdout);
-                std::fflush(stdout);
-            },
-            [this](size_t done, size_t all) {
+        const auto write = [&](std::string_view piece) {
+            progress_.clear();
+            if (!output_.write(answer_.empty() ? lead : "") || !output_.write(piece)) {
+                session_->cancel(); // nobody will see the rest
+            }
+            answer_ += piece;
+        };
+        auto reason =
+            session_->generate(*tokens, limit_, flags_.sampling, write, [this](size_t done, size_t all) {
                 progress_.show("prefill", static_cast<double>(done) / static_cast<double>(all));
+                if (interrupt_.interrupted()) {
+                    session_->cancel(); // pressed before there was anything to cancel
+                }
             });
         progress_.clear();
-        return reason;
-    }
-
-    /// A full disk or a closed pipe shows only now.
-    static Status check_output() {
-        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-            return fail(ErrorCode::Io, fmt::format("cannot write the text: {}", std::strerror(errno)));
+        if (reason && answer_.empty()) {
+            output_.write(lead);
         }
-        return {};
+        if (reason || !answer_.empty()) {
+            output_.write("\n");
+        }
+        if (auto written = output_.status(); !written) {
+            return fail(written.error());
+        }
+        return reason;
     }
 
     void print_summary() {
@@ -299,6 +336,7 @@ private:
     RunFlags flags_;
     ProgressLine progress_;
     InterruptGuard interrupt_;
+    TextOutput output_;
     std::optional<Model> model_;
     std::optional<Session> session_;
     std::vector<ChatMessage> messages_;

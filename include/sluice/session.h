@@ -44,8 +44,9 @@ public:
     Session &operator=(Session &&) noexcept;
 
     /// Runs `tokens` at the end of the sequence, in ubatches. On success logits() are those after the last
-    /// one. On failure the sequence is as it was before the failed ubatch, no logits are valid, and the
-    /// session stays usable. `progress` (may be empty) is called with tokens done and in all. Errors: Io (a
+    /// one. On failure the sequence is as it was before the failed ubatch (where a recurrent state can't be
+    /// taken back it starts anew, and the message says so), no logits are valid, and the session stays
+    /// usable. `progress` (may be empty) is called with tokens done and in all. Errors: Io (a
     /// read failed; names file, tensor, offset, cause), Cancelled, InvalidArgument (context full).
     Status decode(std::span<const Token> tokens, const std::function<void(size_t, size_t)> &progress = {});
 

@@ -13,7 +13,8 @@ struct ExpertStats {
     uint64_t misses = 0; ///< slices that had to be read
     uint64_t evictions = 0;
     uint64_t rereads = 0;      ///< misses on slices that had been read before
-    uint64_t bytes_read = 0;   ///< slice bytes read
+    uint64_t prefetched = 0;   ///< slices read before they were asked for
+    uint64_t bytes_read = 0;   ///< slice bytes read, prefetched ones included
     uint64_t device_bytes = 0; ///< the same with block padding
     uint64_t read_errors = 0;
     uint64_t buffered_fallbacks = 0; ///< direct reads that had to be finished through the page cache

@@ -38,6 +38,9 @@ size_t ExpertGroup::bank_count() const {
 
 void ExpertGroup::begin() {
     abandoned_ = store_.failed() || !route();
+    if (abandoned_) {
+        route_nowhere();
+    }
     for (const auto &step : steps_) {
         make_items(*step);
     }
@@ -59,14 +62,25 @@ void ExpertGroup::begin() {
     pump();
 }
 
-/// Groups (token, position) pairs by expert, experts in order of first appearance.
-bool ExpertGroup::route() {
-    int64_t expert_count = INT32_MAX;
-    for (const auto &step : steps_) {
-        for (const ExpertUse &use : step->uses) {
-            expert_count = std::min(expert_count, use.weight->tensor->ne[2]);
+/// For a graph that has failed: one stand-in expert with every output row, so that all of them become zeros.
+/// The ids become 0 as well, since a stock kernel may still look at them, and theirs may be what failed.
+void ExpertGroup::route_nowhere() {
+    token_uses_.clear();
+    for (int64_t token = 0; token < ids_->ne[1]; ++token) {
+        for (int64_t position = 0; position < ids_->ne[0]; ++position) {
+            token_uses_.push_back({static_cast<int32_t>(position), static_cast<int32_t>(token)});
+            if (ids_->op != GGML_OP_NONE) { // computed in this graph, so ours to overwrite
+                std::memset(static_cast<char *>(ids_->data) + position * ids_->nb[0] + token * ids_->nb[1], 0,
+                            sizeof(int32_t));
+            }
         }
     }
+    experts_.assign(1, {.id = 0, .first = 0, .count = static_cast<uint32_t>(token_uses_.size())});
+}
+
+/// Groups (token, position) pairs by expert, experts in order of first appearance.
+bool ExpertGroup::route() {
+    const int64_t expert_count = this->expert_count();
     expert_index_.assign(static_cast<size_t>(expert_count), -1);
     experts_.clear();
     const auto id_at = [this](int64_t position, int64_t token) {
@@ -80,7 +94,6 @@ bool ExpertGroup::route() {
                 store_.set_error(
                     {ErrorCode::Internal, fmt::format("the router chose expert {} of {} for {}", id,
                                                       expert_count, steps_[0]->uses[0].weight->name)});
-                experts_.clear();
                 return false;
             }
             int32_t &index = expert_index_[static_cast<size_t>(id)];
@@ -110,11 +123,12 @@ bool ExpertGroup::route() {
 }
 
 void ExpertGroup::make_items(ExpertStep &step) {
-    step.item_count = experts_.size() * step.uses.size();
-    if (step.item_count > step.item_capacity) {
-        step.items = std::make_unique<WorkItem[]>(step.item_count);
-        step.item_capacity = step.item_count;
+    const size_t count = experts_.size() * step.uses.size();
+    if (count > step.item_capacity) {
+        step.items = std::make_unique<WorkItem[]>(count);
+        step.item_capacity = count;
     }
+    step.item_count = count;
     size_t next = 0;
     for (const Expert &expert : experts_) {
         for (const ExpertUse &use : step.uses) {
@@ -147,27 +161,34 @@ bool ExpertGroup::fits_at_once() const {
     return true;
 }
 
-/// Under the pump lock: pins slots for items that have none yet.
-void ExpertGroup::acquire(std::span<WorkItem *const> wanted) {
+/// Under the pump lock: pins slots for items that have none yet; returns for how many.
+size_t ExpertGroup::acquire(std::span<WorkItem *const> wanted) {
     std::vector<residency::SliceKey> keys;
     keys.reserve(wanted.size());
     for (const WorkItem *item : wanted) {
         keys.push_back(item->key);
     }
     std::vector<residency::Slot *> slots(wanted.size());
-    store_.cache()->acquire(keys, slots);
+    const size_t acquired = store_.cache()->acquire(keys, slots);
     for (size_t i = 0; i < wanted.size(); ++i) {
         if (slots[i] != nullptr) {
             wanted[i]->pinned = true;
             wanted[i]->slot.store(slots[i], std::memory_order_release);
         }
     }
+    return acquired;
 }
 
 /// Goes on acquiring, step by step. The earliest step without all its slots comes first and its slices are
-/// released one by one as they are used, so that even a cache of one slot would make progress.
-void ExpertGroup::pump() {
+/// released one by one as they are used, so that even a cache of one slot would make progress. Returns
+/// whether anything was acquired.
+bool ExpertGroup::pump() {
     const std::lock_guard lock(pump_mutex_);
+    bool acquired_any = false;
+    if (store_.failed()) {
+        pump_step_ = steps_.size(); // nothing more is worth reading
+        all_acquired_.store(true, std::memory_order_release);
+    }
     while (pump_step_ < steps_.size()) {
         ExpertStep &step = *steps_[pump_step_];
         const auto lacking = [&step] {
@@ -180,14 +201,45 @@ void ExpertGroup::pump() {
             return items;
         };
         if (const auto items = lacking(); !items.empty()) {
-            acquire(items);
+            acquired_any = acquire(items) > 0 || acquired_any;
             if (!lacking().empty()) {
-                return;
+                return acquired_any;
             }
         }
         ++pump_step_;
     }
-    all_acquired_.store(true, std::memory_order_release);
+    if (!all_acquired_.exchange(true, std::memory_order_acq_rel)) {
+        read_ahead();
+    }
+    return acquired_any;
+}
+
+/// With many tokens nearly every expert of the next layer will be asked for: its slices come while this layer
+/// still computes. Only once this layer's own reads are all on their way.
+void ExpertGroup::read_ahead() const {
+    constexpr int64_t kUsesPerExpert = 4; // of evenly routed experts, 1 in 55 (e^-4) is then read for nothing
+    if (next_ == nullptr || ids_->ne[0] * ids_->ne[1] < kUsesPerExpert * next_->expert_count()) {
+        return;
+    }
+    std::vector<residency::SliceKey> keys;
+    for (const auto &step : next_->steps_) {
+        for (int64_t expert = 0; expert < next_->expert_count(); ++expert) {
+            for (const ExpertUse &use : step->uses) {
+                keys.push_back({use.weight->bank, static_cast<uint32_t>(expert)});
+            }
+        }
+    }
+    store_.cache()->prefetch(keys);
+}
+
+int64_t ExpertGroup::expert_count() const {
+    int64_t count = INT32_MAX;
+    for (const auto &step : steps_) {
+        for (const ExpertUse &use : step->uses) {
+            count = std::min(count, use.weight->tensor->ne[2]);
+        }
+    }
+    return count;
 }
 
 void ExpertGroup::convert(ExpertStep &step) {
@@ -214,11 +266,8 @@ void ExpertGroup::run(ExpertStep &step, bool first_thread) {
         if (progressed) {
             continue;
         }
-        if (!all_acquired_.load(std::memory_order_acquire)) {
-            pump();
-            if (store_.cache()->arrivals() != seen) {
-                continue;
-            }
+        if (!all_acquired_.load(std::memory_order_acquire) && pump()) {
+            continue; // what was acquired may be resident already: no arrival will tell
         }
         const auto start = Clock::now();
         store_.cache()->wait_for_arrival(seen);
@@ -298,6 +347,9 @@ void ExpertGroup::finish_item(WorkItem &item) {
 
 void ExpertGroup::unstage(const ExpertStep &step) {
     for (const ExpertUse &use : step.uses) {
+        if (use.weight->materialized) {
+            continue; // another context's graph brought it in for good
+        }
         const ggml_tensor *weight = use.weight->tensor;
         storage::ReservedMemory::discard_pages({static_cast<std::byte *>(weight->data), ggml_nbytes(weight)});
     }

@@ -62,6 +62,9 @@ public:
     /// Appends a step; steps run in the order added. Called while planning. The reference stays valid.
     ExpertStep &add_step(StepKind kind);
 
+    /// The group whose matmuls come after this one's, if any: with many tokens its experts are read ahead.
+    void set_next(ExpertGroup *next) { next_ = next; }
+
     /// Reads the ids, pins what is resident, starts reads for the rest in consumption order, returns at once.
     /// When the experts need more slots than the cache has, as many as fit; the rest follows as slots come
     /// free.
@@ -80,9 +83,11 @@ public:
     /// Takes back all pins. Also right after begin() or a failed or aborted graph.
     void end();
 
-    /// Largest number of distinct experts a token may route to, for sizing.
     [[nodiscard]] const ggml_tensor *ids() const { return ids_; }
     [[nodiscard]] size_t bank_count() const;
+
+    /// Experts to choose from: the smallest bank's.
+    [[nodiscard]] int64_t expert_count() const;
 
 private:
     struct Expert {
@@ -92,16 +97,19 @@ private:
     };
 
     bool route();
+    void route_nowhere();
+    void read_ahead() const;
     void make_items(ExpertStep &step);
     bool fits_at_once() const;
-    void pump();
-    void acquire(std::span<WorkItem *const> wanted);
+    bool pump();
+    size_t acquire(std::span<WorkItem *const> wanted);
     void process(ExpertStep &step, WorkItem &item, const residency::Slot *slot, int32_t chunk);
     bool sweep(ExpertStep &step, bool &waiting);
     void finish_item(WorkItem &item);
 
     const ggml_tensor *ids_;
     StreamedStore &store_;
+    ExpertGroup *next_ = nullptr;
     std::vector<std::unique_ptr<ExpertStep>> steps_;
     std::vector<TokenUse> token_uses_;
     std::vector<Expert> experts_;

@@ -56,7 +56,8 @@ bool kernel_supports(const ggml_tensor *node) {
 bool stock_has_batch_path(const ggml_tensor *node) {
     constexpr int64_t kStockPanelMinimum = 8;
     if (node->src[2]->ne[1] == 1 || node->src[2]->ne[0] * node->src[2]->ne[1] < kStockPanelMinimum) {
-        return false; // one token uses each expert once
+        // One token uses an expert once, or a few times where experts are chosen in chunks: never that often.
+        return false;
     }
     switch (node->src[0]->type) {
     case GGML_TYPE_IQ1_S:

@@ -159,6 +159,9 @@ ExpertGroup &GraphPlan::group_for(const ggml_tensor *ids, size_t extra_banks, bo
     }
     is_new = true;
     groups_.push_back(std::make_unique<ExpertGroup>(ids, store_));
+    if (groups_.size() > 1) {
+        groups_[groups_.size() - 2]->set_next(groups_.back().get());
+    }
     return *groups_.back();
 }
 
@@ -210,11 +213,15 @@ void GraphPlan::prepare(ggml_tensor *, int thread, int, void *context) {
             node.plan->active_ = node.group;
             node.group->begin();
         } catch (const std::exception &error) {
-            // Out of memory. ggml's threads can't unwind: mark the graph failed and let it run out on zeros.
-            node.plan->store_.set_error({ErrorCode::OutOfMemory, error.what()});
+            node.plan->give_up(error.what());
         }
     }
     ExpertGroup::convert(*node.step);
+}
+
+void GraphPlan::give_up(const char *why) {
+    store_.set_error({ErrorCode::OutOfMemory, fmt::format("out of memory while computing: {}", why)});
+    store_.cache()->wake_waiters();
 }
 
 void GraphPlan::compute(ggml_tensor *, int thread, int, void *context) {
@@ -222,7 +229,7 @@ void GraphPlan::compute(ggml_tensor *, int thread, int, void *context) {
     try {
         node.group->run(*node.step, thread == 0);
     } catch (const std::exception &error) {
-        node.plan->store_.set_error({ErrorCode::OutOfMemory, error.what()});
+        node.plan->give_up(error.what());
     }
 }
 
@@ -248,7 +255,12 @@ GraphPlan *PlanCache::find(const ggml_cgraph *graph) {
 }
 
 GraphPlan *PlanCache::keep(std::unique_ptr<GraphPlan> plan) {
-    if (plans_.size() >= capacity_) {
+    // A plan without a uid is never found again: it makes room first.
+    const auto unfindable =
+        std::find_if(plans_.begin(), plans_.end(), [](const auto &kept) { return kept->uid() == 0; });
+    if (unfindable != plans_.end()) {
+        plans_.erase(unfindable);
+    } else if (plans_.size() >= capacity_) {
         plans_.erase(plans_.begin());
     }
     plans_.push_back(std::move(plan));

@@ -56,6 +56,9 @@ private:
     void add_custom(ggml_custom_op_t callback, NodeContext context);
     void place_workspace();
 
+    /// Fails the graph from inside one of its nodes: ggml's threads can't unwind, so it runs out on zeros.
+    void give_up(const char *why);
+
     static void prepare(ggml_tensor *, int thread, int, void *context);
     static void compute(ggml_tensor *, int thread, int, void *context);
     static void unstage(ggml_tensor *, int thread, int, void *context);

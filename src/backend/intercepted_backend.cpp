@@ -10,6 +10,9 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
 
 namespace sluice::backend {
 
@@ -22,6 +25,7 @@ constexpr size_t kPlansKept = 4;
 struct InterceptedBackend : ggml_backend {
     ggml_backend_t inner = nullptr;
     PlanCache plans{kPlansKept};
+    std::optional<Error> error; ///< of the last graph
 };
 
 InterceptedBackend &self(ggml_backend_t backend) {
@@ -54,10 +58,11 @@ ggml_status run(InterceptedBackend &backend, ggml_cgraph *graph) {
         return backend.inner->iface.graph_compute(backend.inner, graph);
     }
     const std::lock_guard lock(store->compute_mutex);
+    store->take_error(); // each graph starts without another's
     if (plan == nullptr) {
         auto built = GraphPlan::build(graph, *store);
         if (!built) {
-            store->set_error(built.error());
+            backend.error = built.error();
             return GGML_STATUS_FAILED;
         }
         plan = backend.plans.keep(std::move(*built));
@@ -65,7 +70,8 @@ ggml_status run(InterceptedBackend &backend, ggml_cgraph *graph) {
     ++store->counters.graphs;
     const ggml_status status = backend.inner->iface.graph_compute(backend.inner, plan->rewritten());
     plan->finish();
-    return store->failed() ? GGML_STATUS_FAILED : status;
+    backend.error = store->take_error();
+    return backend.error ? GGML_STATUS_FAILED : status;
 }
 
 ggml_status graph_compute(ggml_backend_t backend, ggml_cgraph *graph) {
@@ -93,6 +99,10 @@ void graph_optimize(ggml_backend_t, ggml_cgraph *graph, ggml_backend_graph_optim
 }
 
 } // namespace
+
+std::optional<Error> take_backend_error(ggml_backend_t backend) {
+    return std::exchange(self(backend).error, std::nullopt);
+}
 
 ggml_backend_t make_intercepted_backend() {
     try {

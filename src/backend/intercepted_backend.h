@@ -1,7 +1,11 @@
 // A CPU backend whose graphs pass through our plan first.
 #pragma once
 
+#include "sluice/error.h"
+
 #include "ggml-backend.h"
+
+#include <optional>
 
 namespace sluice::backend {
 
@@ -9,5 +13,8 @@ namespace sluice::backend {
 /// stock; only graph_compute is ours. Graphs without streamed weights go straight through. Null if out of
 /// memory. Freed by ggml_backend_free.
 ggml_backend_t make_intercepted_backend();
+
+/// Why the last graph of this backend failed, cleared by asking; empty if it did not fail on our account.
+std::optional<Error> take_backend_error(ggml_backend_t backend);
 
 } // namespace sluice::backend

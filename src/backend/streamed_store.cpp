@@ -88,9 +88,15 @@ void StreamedStore::observe(const ggml_cgraph *graph) {
         }
         seen.back().second.banks.push_back(weight->bank);
     }
+    const auto sorted = [](std::vector<residency::BankId> banks) {
+        std::sort(banks.begin(), banks.end());
+        return banks;
+    };
+    const std::lock_guard lock(setup_mutex_);
     for (auto &[ids, need] : seen) {
-        const auto same = [&need = need](const residency::LayerNeed &known) {
-            return known.banks == need.banks;
+        // The prompt's graph and a token's may order a layer's banks differently.
+        const auto same = [&, &need = need](const residency::LayerNeed &known) {
+            return sorted(known.banks) == sorted(need.banks);
         };
         if (std::none_of(layers_.begin(), layers_.end(), same)) {
             layers_.push_back(std::move(need));
@@ -98,17 +104,30 @@ void StreamedStore::observe(const ggml_cgraph *graph) {
     }
 }
 
-Status StreamedStore::create_cache(size_t capacity_bytes) {
+Status StreamedStore::ensure_cache(
+    const std::function<uint64_t(const residency::SlotPlan &, uint64_t)> &choose_capacity) {
+    const std::lock_guard lock(setup_mutex_);
     if (cache_ != nullptr || banks_.empty()) {
         return {};
     }
+    const auto unlimited = residency::plan_slots(banks_, layers_, SIZE_MAX / 2, access_);
+    if (!unlimited) {
+        return fail(unlimited.error());
+    }
+    const uint64_t capacity = choose_capacity(*unlimited, residency::token_working_set(banks_, layers_));
     auto cache = residency::ExpertCache::create(
-        banks_, {.capacity_bytes = capacity_bytes, .access = access_, .layers = layers_}, engine_);
+        banks_, {.capacity_bytes = capacity, .access = access_, .layers = layers_}, engine_);
     if (!cache) {
         return fail(cache.error());
     }
     cache_ = std::move(*cache);
+    published_cache_.store(cache_.get(), std::memory_order_release);
     return {};
+}
+
+uint64_t StreamedStore::token_working_set() const {
+    const std::lock_guard lock(setup_mutex_);
+    return residency::token_working_set(banks_, layers_);
 }
 
 Status StreamedStore::read_weight(const StreamedTensor &weight, size_t offset, std::span<std::byte> into) {

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -31,13 +32,13 @@ struct StreamedTensor {
     bool materialized = false; ///< brought into its reserved memory for good
 };
 
-/// How the last computed graph spent its time waiting, and totals since load.
+/// Totals since load. Written by whoever computes, read by anyone.
 struct StoreCounters {
-    uint64_t graphs = 0;            ///< graphs computed with streamed weights
-    uint64_t stall_nanoseconds = 0; ///< time the first compute thread waited for expert slices
-    uint64_t staged_steps = 0;      ///< expert matmuls run by the stock kernel on staged weights
-    uint64_t materialized = 0;      ///< weights brought in whole because a graph used them otherwise
-    uint64_t materialized_bytes = 0;
+    std::atomic<uint64_t> graphs{0};            ///< graphs computed with streamed weights
+    std::atomic<uint64_t> stall_nanoseconds{0}; ///< time the first compute thread waited for expert slices
+    std::atomic<uint64_t> staged_steps{0};      ///< expert matmuls run by the stock kernel on staged weights
+    std::atomic<uint64_t> materialized{0}; ///< weights brought in whole because a graph used them otherwise
+    std::atomic<uint64_t> materialized_bytes{0};
 };
 
 /// Per model; shared by all contexts on it. Loading is single-threaded; afterwards one graph at a time
@@ -71,9 +72,12 @@ public:
     /// Notes which banks `graph` uses together, so that the cache can be sized before the first token.
     void observe(const ggml_cgraph *graph);
 
-    /// Allocates the expert cache. Call after a context was made (observe() ran), before the first graph.
-    /// A second call returns success and changes nothing.
-    Status create_cache(size_t capacity_bytes);
+    /// Allocates the expert cache, unless there is one or nothing to cache. Call after a context was made
+    /// (observe() ran), before the first graph. `choose_capacity` is given the plan of a cache without limit,
+    /// for its minimum_bytes and useful_bytes, and the token working set; it returns the bytes to use.
+    /// Thread-safe.
+    Status
+    ensure_cache(const std::function<uint64_t(const residency::SlotPlan &, uint64_t)> &choose_capacity);
 
     /// Reads the whole weight into its reserved memory, says so on stderr, and treats it as resident from
     /// then on. `why` completes the sentence "... because <why>".
@@ -81,33 +85,40 @@ public:
 
     [[nodiscard]] bool has_banks() const { return !banks_.empty(); }
     [[nodiscard]] const std::vector<residency::Bank> &banks() const { return banks_; }
-    [[nodiscard]] const std::vector<residency::LayerNeed> &layers() const { return layers_; }
-    [[nodiscard]] residency::ExpertCache *cache() { return cache_.get(); }
+    /// Slices that one token touches, in bytes, as far as graphs have been seen. Thread-safe.
+    [[nodiscard]] uint64_t token_working_set() const;
+    /// The cache, null before ensure_cache(). Thread-safe; once there, it stays.
+    [[nodiscard]] residency::ExpertCache *cache() const {
+        return published_cache_.load(std::memory_order_acquire);
+    }
     [[nodiscard]] storage::Access access() const { return access_; }
     [[nodiscard]] uint64_t streamed_bytes() const;
 
-    /// Bytes copied out of the file for `tensor`, for whoever asks ggml for a streamed weight's data.
+    /// Bytes of the weight from the file, for whoever asks ggml for a streamed weight's data.
     Status read_weight(const StreamedTensor &weight, size_t offset, std::span<std::byte> into);
 
     // -- failures and counters ---------------------------------------------------------------------
 
-    /// Records the first error of a graph; later ones are dropped until take_error().
+    /// Records the first error of the graph that is computing; later ones are dropped until take_error().
     void set_error(Error error);
     [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
-    /// The recorded error, cleared; empty if there was none.
+    /// The recorded error, cleared; empty if there was none. Call under compute_mutex, before and after a
+    /// graph.
     std::optional<Error> take_error();
 
-    StoreCounters counters; ///< written under compute_mutex
-    std::mutex compute_mutex;
+    StoreCounters counters;
+    std::mutex compute_mutex; ///< held while a graph of this model computes
 
 private:
     const model::GgufDirectory &directory_;
     storage::IReadEngine &engine_;
     const storage::Access access_;
     std::vector<residency::Bank> banks_;
+    mutable std::mutex setup_mutex_; ///< guards layers_ and the making of cache_
     std::vector<residency::LayerNeed> layers_;
     std::unordered_map<const ggml_tensor *, std::unique_ptr<StreamedTensor>> tensors_;
     std::unique_ptr<residency::ExpertCache> cache_;
+    std::atomic<residency::ExpertCache *> published_cache_{nullptr};
     std::atomic<bool> failed_{false};
     std::mutex error_mutex_;
     std::optional<Error> error_;

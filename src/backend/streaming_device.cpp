@@ -102,9 +102,12 @@ void get_tensor(ggml_backend_buffer_t buffer, const ggml_tensor *tensor, void *d
     if (weight == nullptr) {
         return;
     }
-    if (auto read = store->read_weight(*weight, offset, {static_cast<std::byte *>(data), size}); !read) {
+    // A view starts somewhere inside its weight.
+    const auto start = static_cast<size_t>(static_cast<const char *>(tensor->data) -
+                                           static_cast<const char *>(weight->tensor->data));
+    if (auto read = store->read_weight(*weight, start + offset, {static_cast<std::byte *>(data), size});
+        !read) {
         std::fprintf(stderr, "sluice: %s\n", read.error().message.c_str());
-        store->set_error(read.error());
     }
 }
 

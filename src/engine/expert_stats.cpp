@@ -9,13 +9,14 @@ ExpertStats expert_stats(const ModelState &model) {
     stats.graphs = store.counters.graphs;
     stats.staged_steps = store.counters.staged_steps;
     stats.materialized = store.counters.materialized;
-    stats.token_working_set_bytes = residency::token_working_set(store.banks(), store.layers());
+    stats.token_working_set_bytes = store.token_working_set();
     if (store.cache() != nullptr) {
         const residency::ExpertCounters counters = store.cache()->counters();
         stats.hits = counters.hits;
         stats.misses = counters.misses;
         stats.evictions = counters.evictions;
         stats.rereads = counters.rereads;
+        stats.prefetched = counters.prefetched;
         stats.bytes_read = counters.bytes_read;
         stats.read_errors = counters.errors;
         stats.cache_bytes = store.cache()->plan().arena_bytes;

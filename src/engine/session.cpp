@@ -1,5 +1,6 @@
 #include "sluice/session.h"
 
+#include "backend/intercepted_backend.h"
 #include "backend/streaming_device.h"
 #include "engine/llama_log.h"
 #include "engine/planner.h"
@@ -55,7 +56,8 @@ Status make_context(SessionState &state) {
                     fmt::format("cannot start {} compute threads", state.options.threads));
     }
     llama_attach_threadpool(state.context.get(), state.threadpool.get(), state.threadpool.get());
-    for (ggml_backend_t backend : backends.backends()) {
+    state.backends = backends.backends();
+    for (ggml_backend_t backend : state.backends) {
         ggml_backend_cpu_set_threadpool(backend, state.threadpool.get());
     }
     llama_set_abort_callback(
@@ -75,32 +77,25 @@ void measure_memory(SessionState &state) {
     }
 }
 
-Status make_cache(SessionState &state) {
-    backend::StreamedStore *store = state.model->store.get();
-    if (store == nullptr || store->cache() != nullptr || !store->has_banks()) {
+Status make_cache(const SessionState &state) {
+    if (state.model->store == nullptr) {
         return {};
     }
-    uint64_t capacity = 0;
-    if (state.model->options.cache_bytes) {
-        capacity = *state.model->options.cache_bytes;
-    } else {
-        auto plan = residency::plan_slots(store->banks(), store->layers(), SIZE_MAX / 2, store->access());
-        if (!plan) {
-            return fail(plan.error());
+    return state.model->store->ensure_cache([&state](const residency::SlotPlan &plan, uint64_t working_set) {
+        if (state.model->options.cache_bytes) {
+            return *state.model->options.cache_bytes;
         }
-        capacity = auto_cache_bytes(
-            {.usable_memory = storage::usable_memory(storage::read_memory_facts()),
-             .compute_bytes = state.compute_bytes,
-             .minimum_bytes = plan->minimum_bytes,
-             .useful_bytes = plan->useful_bytes,
-             .working_set_bytes = residency::token_working_set(store->banks(), store->layers())});
-    }
-    return store->create_cache(capacity);
+        return auto_cache_bytes({.usable_memory = storage::usable_memory(storage::read_memory_facts()),
+                                 .compute_bytes = state.compute_bytes,
+                                 .minimum_bytes = plan.minimum_bytes,
+                                 .useful_bytes = plan.useful_bytes,
+                                 .working_set_bytes = working_set});
+    });
 }
 
 Error decode_error(SessionState &state, int code, const LogScope &log) {
-    if (state.model->store != nullptr) {
-        if (auto error = state.model->store->take_error()) {
+    for (ggml_backend_t backend : state.backends) {
+        if (auto error = backend::take_backend_error(backend)) {
             return *error;
         }
     }

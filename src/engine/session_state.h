@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 namespace sluice::engine {
 
@@ -24,6 +25,7 @@ struct SessionState {
     SessionOptions options;
     std::unique_ptr<ggml_threadpool, ThreadpoolDeleter> threadpool; ///< outlives the context that uses it
     std::unique_ptr<llama_context, ContextDeleter> context;
+    std::vector<ggml_backend_t> backends; ///< the context's intercepted backends; it owns them
     std::atomic<bool> cancelled{false};
     size_t position = 0;    ///< tokens in the sequence
     size_t last_ubatch = 0; ///< tokens of the last successful ubatch; 0: no logits

@@ -50,15 +50,16 @@ ExpertCache::~ExpertCache() {
 
 size_t ExpertCache::acquire(std::span<const SliceKey> keys, std::span<Slot *> slots) {
     std::vector<storage::ReadRequest> requests;
+    std::vector<Slot *> targets;
+    requests.reserve(keys.size()); // nothing may throw between binding a slot and submitting its read
+    targets.reserve(keys.size());
     size_t acquired = 0;
     {
-        std::lock_guard lock(mutex_);
+        const std::lock_guard lock(mutex_);
         for (size_t i = 0; i < keys.size(); ++i) {
             slots[i] = find(keys[i]);
             if (slots[i] != nullptr) {
-                const SliceKey key = keys[i];
-                classes_[plan_.class_of_bank[key.bank]].policy->used(
-                    static_cast<SlotIndex>(slot_of_[key.bank][key.expert]), key);
+                touch(keys[i]);
                 ++counters_.hits;
                 ++slots[i]->pins;
                 ++acquired;
@@ -74,16 +75,74 @@ size_t ExpertCache::acquire(std::span<const SliceKey> keys, std::span<Slot *> sl
                 break; // in order: what comes later must not overtake
             }
             requests.push_back(bind(*slot, index, keys[i]));
+            targets.push_back(slot);
+            ++counters_.misses;
             slots[i] = slot;
             ++slot->pins;
             ++acquired;
         }
         in_flight_ += requests.size();
     }
-    if (!requests.empty()) {
-        engine_.submit(requests);
-    }
+    submit(requests, targets);
     return acquired;
+}
+
+void ExpertCache::prefetch(std::span<const SliceKey> keys) {
+    std::vector<storage::ReadRequest> requests;
+    std::vector<Slot *> targets;
+    std::vector<Slot *> resident;
+    std::vector<bool> full(classes_.size(), false);
+    requests.reserve(keys.size());
+    targets.reserve(keys.size());
+    resident.reserve(keys.size());
+    {
+        const std::lock_guard lock(mutex_);
+        for (const SliceKey key : keys) {
+            if (Slot *slot = find(key)) {
+                touch(key);
+                ++slot->pins; // for as long as we choose victims
+                resident.push_back(slot);
+            }
+        }
+        for (const SliceKey key : keys) {
+            const size_t slot_class = plan_.class_of_bank[key.bank];
+            if (full[slot_class] || find(key) != nullptr) {
+                continue;
+            }
+            SlotIndex index = 0;
+            Slot *slot = take_slot(slot_class, index);
+            if (slot == nullptr) {
+                full[slot_class] = true;
+                continue;
+            }
+            requests.push_back(bind(*slot, index, key));
+            targets.push_back(slot);
+            ++counters_.prefetched;
+        }
+        for (Slot *slot : resident) {
+            --slot->pins;
+        }
+        in_flight_ += requests.size();
+    }
+    submit(requests, targets);
+}
+
+void ExpertCache::submit(std::span<storage::ReadRequest> requests, std::span<Slot *const> targets) {
+    if (requests.empty()) {
+        return;
+    }
+    try {
+        engine_.submit(requests);
+    } catch (const std::bad_alloc &) {
+        for (Slot *slot : targets) {
+            finished(*slot, fail(ErrorCode::OutOfMemory, "no memory to queue a read"));
+        }
+    }
+}
+
+void ExpertCache::touch(SliceKey key) {
+    classes_[plan_.class_of_bank[key.bank]].policy->used(
+        static_cast<SlotIndex>(slot_of_[key.bank][key.expert]), key);
 }
 
 void ExpertCache::wake_waiters() {
@@ -132,7 +191,6 @@ storage::ReadRequest ExpertCache::bind(Slot &slot, SlotIndex index, SliceKey key
     slot_of_[key.bank][key.expert] = static_cast<int32_t>(index);
     classes_[plan_.class_of_bank[key.bank]].policy->used(index, key);
 
-    ++counters_.misses;
     counters_.rereads += ever_read_[key.bank][key.expert] ? 1 : 0;
     ever_read_[key.bank][key.expert] = true;
     counters_.bytes_read += bank.slice_bytes;

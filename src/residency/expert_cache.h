@@ -41,8 +41,9 @@ struct ExpertCounters {
     uint64_t hits = 0;       ///< slices asked for that were there or on their way
     uint64_t misses = 0;     ///< slices asked for that had to be read
     uint64_t evictions = 0;  ///< slices dropped to make room
-    uint64_t rereads = 0;    ///< misses on slices that had been read before
-    uint64_t bytes_read = 0; ///< slice bytes asked of storage, padding not counted
+    uint64_t rereads = 0;    ///< reads of slices that had been read before, asked for or prefetched
+    uint64_t prefetched = 0; ///< slices read before anyone asked for them; not counted as misses
+    uint64_t bytes_read = 0; ///< slice bytes asked of storage, padding not counted, prefetched ones included
     uint64_t errors = 0;     ///< reads that failed
 };
 
@@ -65,11 +66,15 @@ public:
     ExpertCache(const ExpertCache &) = delete;
     ExpertCache &operator=(const ExpertCache &) = delete;
 
-    /// Pins as many of `keys` as slots can be had for: first those resident or on their way, so that
-    /// none of them is evicted for another, then the rest in order, starting a read for each. Writes a slot
-    /// or null per key to `slots` (keys.size() long) and returns how many are not null. Fewer than asked
-    /// means: release some or wait for an arrival, then ask again for those that are null.
+    /// Pins as many of `keys` (distinct ones) as slots can be had for: first those resident or on their way,
+    /// so that none of them is evicted for another, then the rest in order, starting a read for each. Writes
+    /// a slot or null per key to `slots` (keys.size() long) and returns how many are not null. Fewer than
+    /// asked means: release some or wait for an arrival, then ask again for those that are null.
     size_t acquire(std::span<const SliceKey> keys, std::span<Slot *> slots);
+
+    /// Starts reads for those of `keys` that are not resident, in order, while slots can be had; pins
+    /// nothing. Those resident count as just used, so that none of them makes room for another.
+    void prefetch(std::span<const SliceKey> keys);
 
     /// Takes back one pin. A slot whose read failed is forgotten with its last pin, so that the next
     /// acquire reads again.
@@ -103,6 +108,8 @@ private:
     Slot *find(SliceKey key);
     Slot *take_slot(size_t slot_class, SlotIndex &index);
     storage::ReadRequest bind(Slot &slot, SlotIndex index, SliceKey key);
+    void touch(SliceKey key);
+    void submit(std::span<storage::ReadRequest> requests, std::span<Slot *const> targets);
     void finished(Slot &slot, const Status &status);
     void forget(Slot &slot);
 

@@ -19,15 +19,28 @@ double mebibytes(size_t bytes) {
     return static_cast<double>(bytes) / (1024.0 * 1024.0);
 }
 
-/// Puts banks into classes, the largest footprint of each deciding its stride.
-void assign_classes(const std::vector<Bank> &banks, const std::vector<size_t> &strides, SlotPlan &plan) {
+/// What decides a bank's class.
+struct Footprint {
+    size_t block = 1;
+    size_t stride = 0;
+};
+
+/// Puts banks into classes, the largest footprint of each deciding its stride. Large blocks come first, so
+/// that every class starts at a multiple of its own.
+void assign_classes(const std::vector<Bank> &banks, const std::vector<Footprint> &footprints,
+                    SlotPlan &plan) {
     std::vector<BankId> order(banks.size());
     std::iota(order.begin(), order.end(), BankId{0});
-    std::stable_sort(order.begin(), order.end(), [&](BankId a, BankId b) { return strides[a] > strides[b]; });
+    std::stable_sort(order.begin(), order.end(), [&](BankId a, BankId b) {
+        return footprints[a].block != footprints[b].block ? footprints[a].block > footprints[b].block
+                                                          : footprints[a].stride > footprints[b].stride;
+    });
     plan.class_of_bank.assign(banks.size(), 0);
-    for (BankId bank : order) {
-        if (plan.classes.empty() || strides[bank] * 100 < plan.classes.back().stride * 97) {
-            plan.classes.push_back(SlotClass{.stride = strides[bank]});
+    for (const BankId bank : order) {
+        const Footprint &footprint = footprints[bank];
+        if (plan.classes.empty() || plan.classes.back().block != footprint.block ||
+            footprint.stride * 100 < plan.classes.back().stride * 97) {
+            plan.classes.push_back(SlotClass{.block = footprint.block, .stride = footprint.stride});
         }
         plan.class_of_bank[bank] = plan.classes.size() - 1;
         plan.classes.back().useful_slots += banks[bank].expert_count;
@@ -91,13 +104,13 @@ size_t slice_footprint(const Bank &bank, size_t block) {
 Result<SlotPlan> plan_slots(const std::vector<Bank> &banks, const std::vector<LayerNeed> &layers,
                             size_t capacity, storage::Access access) {
     SlotPlan plan;
-    std::vector<size_t> strides;
-    strides.reserve(banks.size());
+    std::vector<Footprint> footprints;
+    footprints.reserve(banks.size());
     for (const Bank &bank : banks) {
         const size_t block = read_block(bank, access);
-        strides.push_back(round_up(slice_footprint(bank, block), std::max(block, kCacheLine)));
+        footprints.push_back({block, round_up(slice_footprint(bank, block), std::max(block, kCacheLine))});
     }
-    assign_classes(banks, strides, plan);
+    assign_classes(banks, footprints, plan);
     count_minimum(layers, plan);
     for (const SlotClass &slot_class : plan.classes) {
         plan.minimum_bytes += slot_class.minimum_slots * slot_class.stride;

@@ -32,8 +32,10 @@ struct LayerNeed {
     uint32_t experts_per_token = 0;
 };
 
-/// Slots of one size. Banks whose slices differ by under 3 % in footprint share a class.
+/// Slots of one size. Banks share a class if their slices differ by under 3 % in footprint and their reads
+/// respect the same block.
 struct SlotClass {
+    size_t block = 1;  ///< bytes; a slot starts at a multiple of it
     size_t stride = 0; ///< bytes of a slot, padding included
     size_t slots = 0;
     size_t minimum_slots = 0; ///< what the hungriest layer pins for one token

@@ -39,7 +39,8 @@ public:
     /// Waits for every submitted request to finish.
     virtual ~IReadEngine() = default;
 
-    /// Queues requests and returns at once. The requests are copied out of the span.
+    /// Queues requests and returns at once. The requests are copied out of the span. Throws std::bad_alloc
+    /// with none of them queued.
     virtual void submit(std::span<ReadRequest> requests) = 0;
 
     [[nodiscard]] virtual ReadCounters counters() const = 0;

@@ -4,6 +4,7 @@
 #include "model/make_model.h"
 #include "residency/slot_plan.h"
 #include "support/gate_prompt.h"
+#include "support/temp_file.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -11,7 +12,6 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 namespace sluice::test {
 
@@ -166,7 +166,8 @@ GateRun expect_identical(const GateConfig &config) {
 }
 
 std::string scratch_path(const std::string &name) {
-    return fmt::format("{}/sluice-{}-{}", testing::TempDir(), ::getpid(), name);
+    static const ScratchDir folder; // removed when the test process ends
+    return folder / name;
 }
 
 std::string tiny_model(const std::string &recipe, const std::string &type, int shards) {
