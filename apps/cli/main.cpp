@@ -3,7 +3,10 @@
 #include "command.h"
 #include "output.h"
 
+#include "ggml.h"
+
 #include <cstdio>
+#include <cstdlib>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -60,12 +63,21 @@ int run(int argc, char **argv) {
     return exit_code;
 }
 
+/// llama.cpp gives up on what it takes for impossible: some damaged headers, memory refused to it. A sentence
+/// and an exit code say more than its backtrace and a core file.
+[[noreturn]] void give_up(const char *message) {
+    std::fprintf(stderr, "sluice: llama.cpp cannot go on: %s\n", message);
+    std::fflush(nullptr);
+    std::_Exit(kFailed);
+}
+
 } // namespace
 
 } // namespace sluice::cli
 
 int main(int argc, char **argv) {
     sluice::cli::prepare_standard_streams();
+    ggml_set_abort_callback(sluice::cli::give_up);
     try {
         return sluice::cli::run(argc, argv);
     } catch (const std::exception &error) {

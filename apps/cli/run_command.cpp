@@ -160,6 +160,9 @@ Result<std::string> read_file(const std::string &path) {
 class Run {
 public:
     explicit Run(RunFlags flags) : flags_(std::move(flags)) {}
+    ~Run() { interrupt_.watch(nullptr); } // the session goes first
+    Run(const Run &) = delete;
+    Run &operator=(const Run &) = delete;
 
     Status execute() {
         if (auto ready = prepare(); !ready) {
@@ -249,10 +252,7 @@ private:
         if (*reason == StopReason::Cancelled) {
             return fail(ErrorCode::Cancelled, "interrupted: the answer is not whole");
         }
-        if (*reason == StopReason::ContextFull) {
-            std::fprintf(stderr, "sluice: the text ends because the context of %u tokens is full\n",
-                         session_->context_tokens());
-        }
+        note_full_context(*reason);
         return {};
     }
 
@@ -278,8 +278,16 @@ private:
             if (!reason) {
                 return fail(reason.error());
             }
+            note_full_context(*reason);
             interrupt_.acknowledge();
             messages_.push_back({"assistant", answer_});
+        }
+    }
+
+    void note_full_context(StopReason reason) {
+        if (reason == StopReason::ContextFull) {
+            std::fprintf(stderr, "sluice: the text ends because the context of %u tokens is full\n",
+                         session_->context_tokens());
         }
     }
 

@@ -3,6 +3,7 @@
 #include "backend/intercepted_backend.h"
 
 #include "ggml-backend-impl.h"
+#include "ggml-impl.h"
 
 #include <cstdio>
 #include <memory>
@@ -121,7 +122,8 @@ ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_t size)
         auto memory = storage::ReservedMemory::reserve(size == 0 ? kBufferAlignment : size,
                                                        storage::MemoryUse::Reserved);
         if (!memory) {
-            std::fprintf(stderr, "sluice: %s\n", memory.error().message.c_str());
+            // The loader turns this into an exception of its own; the log keeps the reason.
+            GGML_LOG_ERROR("%s: %s\n", __func__, memory.error().message.c_str());
             return nullptr;
         }
         context->memory = std::move(*memory);

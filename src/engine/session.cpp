@@ -37,7 +37,22 @@ llama_context_params context_params(const SessionState &state) {
     return params;
 }
 
+/// llama.cpp fills tables per token of context before it asks for the memory that would be refused.
+Status check_context_size(const llama_context_params &params) {
+    constexpr uint64_t kTableBytesPerToken = 64;
+    const auto usable = storage::usable_memory(storage::read_memory_facts());
+    if (usable && params.n_ctx * kTableBytesPerToken > *usable) {
+        return fail(ErrorCode::OutOfMemory,
+                    fmt::format("a context of {} tokens cannot fit in the {} MiB of memory that can be used",
+                                params.n_ctx, *usable >> 20U));
+    }
+    return {};
+}
+
 Status make_context(SessionState &state) {
+    if (auto checked = check_context_size(context_params(state)); !checked) {
+        return checked;
+    }
     const LogScope log;
     const backend::ContextScope backends;
     state.context.reset(llama_init_from_model(state.model->llama.get(), context_params(state)));
