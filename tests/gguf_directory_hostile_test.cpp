@@ -1,6 +1,7 @@
 // Directories of files that no correct writer would make: refused in a sentence, never trusted.
 #include "model/gguf_directory.h"
 
+#include "support/directory_checks.h"
 #include "support/gguf_bytes.h"
 #include "support/temp_file.h"
 
@@ -16,9 +17,11 @@ namespace {
 
 using storage::system_files;
 using test::array_key;
+using test::expect_refused;
 using test::gguf;
 using test::key;
 using test::Kv;
+using test::opened;
 using test::ScratchDir;
 using test::tensor;
 
@@ -33,26 +36,6 @@ std::string rewrite(const ScratchDir &dir, const std::string &name, const std::s
 
 std::string split_no(uint16_t number) {
     return key("split.no", Kv::U16, number);
-}
-
-struct Silence {
-    Silence() {
-        ggml_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
-    }
-} const silence;
-
-std::unique_ptr<GgufDirectory> opened(const std::string &path) {
-    auto directory = GgufDirectory::open(path, false, system_files());
-    EXPECT_TRUE(directory) << directory.error().message;
-    return directory ? std::move(*directory) : nullptr;
-}
-
-/// Expects that `path` cannot be opened; the message must hold `part` and the path of the file at fault.
-void expect_refused(const std::string &path, ErrorCode code, const std::string &part) {
-    const auto directory = GgufDirectory::open(path, false, system_files());
-    ASSERT_FALSE(directory) << part;
-    EXPECT_EQ(directory.error().code, code) << directory.error().message;
-    EXPECT_NE(directory.error().message.find(part), std::string::npos) << directory.error().message;
 }
 
 void expect_bytes_refused(const std::string &bytes, const std::string &part) {

@@ -2,6 +2,7 @@
 #include "model/gguf_directory.h"
 
 #include "model/make_model.h"
+#include "support/directory_checks.h"
 #include "support/fault_file.h"
 #include "support/gguf_bytes.h"
 #include "support/temp_file.h"
@@ -20,27 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using storage::system_files;
+using test::expect_refused;
+using test::opened;
 using test::ScratchDir;
-
-struct Silence {
-    Silence() {
-        ggml_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
-    }
-} const silence;
-
-std::unique_ptr<GgufDirectory> opened(const std::string &path) {
-    auto directory = GgufDirectory::open(path, false, system_files());
-    EXPECT_TRUE(directory) << directory.error().message;
-    return directory ? std::move(*directory) : nullptr;
-}
-
-/// Expects that `path` cannot be opened; the message must hold `part` and the path of the file at fault.
-void expect_refused(const std::string &path, ErrorCode code, const std::string &part) {
-    const auto directory = GgufDirectory::open(path, false, system_files());
-    ASSERT_FALSE(directory) << part;
-    EXPECT_EQ(directory.error().code, code) << directory.error().message;
-    EXPECT_NE(directory.error().message.find(part), std::string::npos) << directory.error().message;
-}
 
 /// A tensor's bytes, read through the directory.
 std::string bytes_of(const GgufDirectory &directory, const TensorEntry &entry) {
