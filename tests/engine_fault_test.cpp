@@ -115,7 +115,7 @@ TEST_F(FaultySession, EveryReadMayBeTheOneThatFails) {
 TEST_F(FaultySession, CancelStopsADecodeAndTheNextOneRuns) {
     plan_->add({.nth = 1, .and_after = true, .delay = std::chrono::milliseconds(5)});
     std::thread canceller([this] {
-        while (plan_->counts().reads == 0) {
+        while (plan_->counts().struck == 0) {
             std::this_thread::yield();
         }
         session_->cancel();
