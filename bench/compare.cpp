@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -77,6 +78,15 @@ nlohmann::json run(const std::string &command) {
     return nlohmann::json::parse(text);
 }
 
+/// Pages that another run left in the page cache are charged to that run's cgroup, or to none: a ceiling
+/// would not hold for who finds them there.
+void drop_from_page_cache(const std::string &path) {
+    const std::string command = fmt::format("dd if='{}' iflag=nocache count=0 status=none", path);
+    if (std::system(command.c_str()) != 0) {
+        throw std::runtime_error("cannot drop the model from the page cache: " + command);
+    }
+}
+
 double quantile(std::vector<double> values, double at) {
     std::sort(values.begin(), values.end());
     return values[static_cast<size_t>(at * static_cast<double>(values.size() - 1) + 0.5)];
@@ -123,6 +133,7 @@ int compare(const Options &options, const std::string &folder) {
             }
             std::fprintf(stderr, "round %d of %d: %s\n", round + 1, options.rounds,
                          options.variants[i].c_str());
+            drop_from_page_cache(options.model);
             nlohmann::json one = run(command);
             const auto tokens = one["token_ms"].get<std::vector<double>>();
             results[i].round_medians.push_back(quantile(tokens, 0.5));
