@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 readonly tools=(g++:build-essential make:build-essential cmake:cmake ninja:ninja-build git:git ccache:ccache
     pkg-config:pkg-config)
 readonly libraries=(libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev ca-certificates)
-readonly test_libraries=(libgtest-dev libgmock-dev libbenchmark-dev)
+readonly test_libraries=(libgtest-dev libgmock-dev)
 
 usage() {
     cat <<EOF

@@ -5,7 +5,7 @@
 
 namespace sluice::residency {
 
-Result<std::unique_ptr<ExpertCache>> ExpertCache::create(std::vector<Bank> banks, CacheConfig config,
+Result<std::unique_ptr<ExpertCache>> ExpertCache::create(std::vector<Bank> banks, const CacheConfig &config,
                                                          storage::IReadEngine &engine) {
     auto plan = plan_slots(banks, config.layers, config.capacity_bytes, config.access);
     if (!plan) {
@@ -16,10 +16,10 @@ Result<std::unique_ptr<ExpertCache>> ExpertCache::create(std::vector<Bank> banks
         return fail(arena.error().with_context("cannot allocate the expert cache"));
     }
     return std::unique_ptr<ExpertCache>(
-        new ExpertCache(std::move(banks), std::move(*plan), std::move(config), engine, std::move(*arena)));
+        new ExpertCache(std::move(banks), std::move(*plan), config, engine, std::move(*arena)));
 }
 
-ExpertCache::ExpertCache(std::vector<Bank> banks, SlotPlan plan, CacheConfig config,
+ExpertCache::ExpertCache(std::vector<Bank> banks, SlotPlan plan, const CacheConfig &config,
                          storage::IReadEngine &engine, storage::ReservedMemory arena)
     : banks_(std::move(banks)), plan_(std::move(plan)), access_(config.access), engine_(engine),
       arena_(std::move(arena)) {

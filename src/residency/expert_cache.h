@@ -58,7 +58,7 @@ class ExpertCache {
 public:
     /// Allocates the arena (lazily committed by the system). `engine` and the banks' files outlive the cache.
     /// Errors: OutOfMemory (capacity below the minimum, or the reservation refused).
-    static Result<std::unique_ptr<ExpertCache>> create(std::vector<Bank> banks, CacheConfig config,
+    static Result<std::unique_ptr<ExpertCache>> create(std::vector<Bank> banks, const CacheConfig &config,
                                                        storage::IReadEngine &engine);
 
     /// Waits for reads in flight.
@@ -103,8 +103,8 @@ private:
         std::unique_ptr<IEvictionPolicy> policy;
     };
 
-    ExpertCache(std::vector<Bank> banks, SlotPlan plan, CacheConfig config, storage::IReadEngine &engine,
-                storage::ReservedMemory arena);
+    ExpertCache(std::vector<Bank> banks, SlotPlan plan, const CacheConfig &config,
+                storage::IReadEngine &engine, storage::ReservedMemory arena);
     Slot *find(SliceKey key);
     Slot *take_slot(size_t slot_class, SlotIndex &index);
     storage::ReadRequest bind(Slot &slot, SlotIndex index, SliceKey key);
