@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sluice::cli {
@@ -94,7 +95,7 @@ void add_flags(CLI::App &command, RunFlags &flags) {
                     "Context in tokens; 0: 4096, or what the model was trained for if less")
         ->capture_default_str();
     command.add_option("-t,--threads", flags.session.threads, "Compute threads; 0: physical cores")
-        ->check(CLI::Range(0, 1024))
+        ->check(CLI::Range(0, 512))
         ->capture_default_str();
     command
         .add_option("--ubatch-size", flags.session.ubatch_tokens,
@@ -234,6 +235,13 @@ private:
             return fail(session.error());
         }
         session_.emplace(std::move(*session));
+        const unsigned cores = std::thread::hardware_concurrency();
+        if (cores > 0 && session_->threads() > static_cast<int>(cores)) {
+            std::fprintf(stderr,
+                         "sluice: %d compute threads on %u cores wait for each other spinning; fewer are "
+                         "faster\n",
+                         session_->threads(), cores);
+        }
         interrupt_.watch(&*session_);
         flags_.sampling.repeat_penalty = flags_.repeat_penalty.value_or(chat_ ? 1.0F : 1.1F);
         limit_ = flags_.predict.value_or(chat_ ? -1 : 256);

@@ -197,6 +197,11 @@ Result<Session> Session::create(Model &model, const SessionOptions &options) {
     if (options.ubatch_tokens == 0) {
         return fail(ErrorCode::InvalidArgument, "a ubatch must hold at least one token");
     }
+    if (options.threads > GGML_MAX_N_THREADS) {
+        return fail(ErrorCode::InvalidArgument,
+                    fmt::format("{} compute threads are more than the {} that ggml can use", options.threads,
+                                GGML_MAX_N_THREADS));
+    }
     try {
         auto state = std::make_unique<engine::SessionState>();
         state->model = &model.state();
