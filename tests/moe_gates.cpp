@@ -97,7 +97,7 @@ TEST_P(ExpertType, AllCachedOneThread) {
 INSTANTIATE_TEST_SUITE_P(All, ExpertType,
                          testing::Values("q4_K", "q6_K", "q8_0", "q4_0", "mxfp4", "iq4_nl", "f16", "bf16",
                                          "f32", "q2_K", "q3_K", "q5_K", "q4_1", "q5_0", "q5_1", "tq1_0",
-                                         "tq2_0", "nvfp4"),
+                                         "tq2_0", "nvfp4", "q1_0", "q2_0"),
                          [](const auto &info) { return std::string(info.param); });
 
 /// Types for which stock has a kernel of its own for batches: it must have run, on staged weights.
