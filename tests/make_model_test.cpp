@@ -237,5 +237,17 @@ TEST(MakeModel, FileSystemThatFillsUpLeavesNoFile) {
     EXPECT_EQ(entries(dir), 0U);
 }
 
+TEST(MakeModel, NothingButARegularFileIsReplaced) {
+    const ScratchDir dir;
+    const std::string target = dir.write("target", "kept");
+    const std::string link = dir / "link.gguf";
+    std::filesystem::create_symlink(target, link);
+    const auto made = make_model({.like = "tiny-dense"}, link, {});
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code, ErrorCode::InvalidArgument);
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    EXPECT_EQ(std::filesystem::file_size(target), 4U);
+}
+
 } // namespace
 } // namespace sluice::model

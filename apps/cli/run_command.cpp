@@ -310,6 +310,14 @@ private:
     /// Answers `text` on standard output. `lead` comes before the first piece and not earlier: what fails
     /// before there is an answer leaves no output.
     Result<StopReason> generate(const std::string &text, const std::string &lead) {
+        // Splitting megabytes into tokens takes minutes that Ctrl-C cannot end; hardly a token has so many
+        // bytes.
+        constexpr size_t kMostBytesPerToken = 256;
+        if (text.size() > kMostBytesPerToken * session_->context_tokens()) {
+            return fail(ErrorCode::InvalidArgument,
+                        fmt::format("a prompt of {} bytes cannot fit the context of {} tokens", text.size(),
+                                    session_->context_tokens()));
+        }
         auto tokens = session_->tokenize(text, true, chat_);
         if (!tokens) {
             return fail(tokens.error());

@@ -168,8 +168,8 @@ Status decode_tokens(SessionState &state, std::span<const Token> tokens,
     const uint32_t context = llama_n_ctx(state.context.get());
     if (state.position + tokens.size() > context) {
         return fail(ErrorCode::InvalidArgument,
-                    fmt::format("{} tokens do not fit: {} of the context's {} are taken", tokens.size(),
-                                state.position, context));
+                    fmt::format("{} tokens do not fit the context of {} tokens, of which {} are taken",
+                                tokens.size(), context, state.position));
     }
     const Token vocabulary = llama_vocab_n_tokens(llama_model_get_vocab(state.model->llama.get()));
     for (const Token token : tokens) {

@@ -271,6 +271,13 @@ Status check_targets(const std::vector<Shard> &shards) {
         if (fs::is_directory(shard.path, unknown)) {
             return fail(ErrorCode::InvalidArgument, fmt::format("{} is a directory", shard.path));
         }
+        // The finished file is renamed to its place: a device, a pipe or a link there would be replaced, not
+        // written.
+        const fs::file_status status = fs::symlink_status(shard.path, unknown);
+        if (fs::exists(status) && !fs::is_regular_file(status)) {
+            return fail(ErrorCode::InvalidArgument,
+                        fmt::format("{} exists and is not a regular file", shard.path));
+        }
     }
     return {};
 }
