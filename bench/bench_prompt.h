@@ -1,8 +1,6 @@
 // What both sides of a comparison decode, and how they look at themselves. Links nothing.
 #pragma once
 
-#include "ggml-cpu.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
@@ -31,10 +29,6 @@ inline std::vector<int32_t> prompt_tokens(size_t count, size_t vocabulary) {
 
 inline int32_t next_token(int index, size_t vocabulary) {
     return spread(100000U + static_cast<uint32_t>(index), vocabulary);
-}
-
-inline ggml_threadpool *make_threadpool(ggml_threadpool_params &params) {
-    return ggml_threadpool_new(&params);
 }
 
 /// VmHWM of this process in bytes, 0 if unknown.

@@ -7,6 +7,7 @@
 #include "bench_prompt.h"
 
 #include "ggml-backend-impl.h"
+#include "ggml-cpu.h"
 #include "llama.h"
 
 #include <chrono>
@@ -68,7 +69,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     ggml_threadpool_params pool_params = ggml_threadpool_params_default(threads);
-    ggml_threadpool *pool = sluice::bench::make_threadpool(pool_params);
+    ggml_threadpool *pool = ggml_threadpool_new(&pool_params);
     llama_attach_threadpool(context, pool, pool);
     nlohmann::json result;
     result["load_s"] = seconds_since(load_start);

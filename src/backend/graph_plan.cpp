@@ -147,17 +147,12 @@ int GraphPlan::rewrite_step(const ggml_cgraph *graph, int index) {
 /// The group of steps sharing `ids`. Bounded, so that one ids tensor used by all layers does not ask for all
 /// their experts at once.
 ExpertGroup &GraphPlan::group_for(const ggml_tensor *ids, size_t extra_banks, bool &is_new) {
-    is_new = false;
-    for (auto it = groups_.rbegin(); it != groups_.rend(); ++it) {
-        if ((*it)->ids() == ids) {
-            // Only the latest group can go on: an earlier one has ended when another began.
-            if (it == groups_.rbegin() && (*it)->bank_count() + extra_banks <= residency::kMaxBanksPerLayer) {
-                return **it;
-            }
-            break;
-        }
+    // Only the latest group can go on: an earlier one has ended when another began.
+    is_new = groups_.empty() || groups_.back()->ids() != ids ||
+             groups_.back()->bank_count() + extra_banks > residency::kMaxBanksPerLayer;
+    if (!is_new) {
+        return *groups_.back();
     }
-    is_new = true;
     groups_.push_back(std::make_unique<ExpertGroup>(ids, store_));
     if (groups_.size() > 1) {
         groups_[groups_.size() - 2]->set_next(groups_.back().get());

@@ -149,7 +149,6 @@ Status StreamedStore::materialize(StreamedTensor &weight, const std::string &why
     }
     weight.materialized = true;
     ++counters.materialized;
-    counters.materialized_bytes += bytes;
     return {};
 }
 

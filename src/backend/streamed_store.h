@@ -38,7 +38,6 @@ struct StoreCounters {
     std::atomic<uint64_t> stall_nanoseconds{0}; ///< time the first compute thread waited for expert slices
     std::atomic<uint64_t> staged_steps{0};      ///< expert matmuls run by the stock kernel on staged weights
     std::atomic<uint64_t> materialized{0}; ///< weights brought in whole because a graph used them otherwise
-    std::atomic<uint64_t> materialized_bytes{0};
 };
 
 /// Per model; shared by all contexts on it. Loading is single-threaded; afterwards one graph at a time

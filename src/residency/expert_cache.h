@@ -91,7 +91,6 @@ public:
 
     [[nodiscard]] ExpertCounters counters() const;
     [[nodiscard]] const SlotPlan &plan() const { return plan_; }
-    [[nodiscard]] const Bank &bank(BankId id) const { return banks_[id]; }
 
     /// Number of slots holding or awaiting a slice now.
     [[nodiscard]] size_t occupied_slots() const;
