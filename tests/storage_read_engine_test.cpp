@@ -33,6 +33,9 @@ public:
         }
         return into.size();
     }
+    Status map_over(uint64_t, std::span<std::byte>, MapAdvice) override {
+        return fail(ErrorCode::Unsupported, "there is no file to map");
+    }
     [[nodiscard]] uint64_t size() const override { return UINT64_MAX; }
     [[nodiscard]] size_t alignment() const override { return 1; }
     [[nodiscard]] bool direct_trusted() const override { return false; }

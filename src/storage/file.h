@@ -17,6 +17,13 @@ enum class Access {
     Direct,   ///< past the page cache; offset, length and memory must be multiples of alignment()
 };
 
+/// How mapped bytes will be used.
+enum class MapAdvice {
+    Normal,   ///< the system's usual read-ahead
+    Random,   ///< a fault brings in no more than its own page
+    WillNeed, ///< reading all of it starts at once, in the background as far as the system does that
+};
+
 /// One open, read-only file. Thread-safe: reads carry their own offset and share no position.
 class IFile {
 public:
@@ -26,6 +33,15 @@ public:
     /// not an error, 0 means end of file. An interrupted call (EINTR) is reported as a count of what
     /// arrived or retried by the adapter; a failure carries the errno text and the path.
     virtual Result<size_t> read_at(uint64_t offset, std::span<std::byte> into, Access access) = 0;
+
+    /// Maps file bytes `offset` to `offset + where.size()` over memory the caller has reserved, in place of
+    /// what it held: read-only from then on, private to the process, kept by the page cache as it sees fit.
+    /// `offset`, address and size are multiples of page_size(). Bytes past the end of the file in its last
+    /// page read as zero; pages wholly past it, which would be fatal to touch, are refused. The memory stays
+    /// the caller's, who unmaps it as before; the file may be closed first. Errors: InvalidArgument, with
+    /// `where` as it was; OutOfMemory or Io with path and errno text, after which `where` is anonymous memory
+    /// that reads as zero.
+    virtual Status map_over(uint64_t offset, std::span<std::byte> where, MapAdvice advice) = 0;
 
     /// Size in bytes when opened.
     [[nodiscard]] virtual uint64_t size() const = 0;

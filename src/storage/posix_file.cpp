@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <optional>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -134,12 +135,27 @@ std::optional<size_t> block_from_kernel([[maybe_unused]] int fd) {
     return std::nullopt;
 }
 
+void advise_mapped(std::span<std::byte> mapped, MapAdvice advice) {
+    // Only advice: where it is refused, pages come in as the system likes.
+    switch (advice) {
+    case MapAdvice::Normal:
+        break;
+    case MapAdvice::Random:
+        ::madvise(mapped.data(), mapped.size(), MADV_RANDOM);
+        break;
+    case MapAdvice::WillNeed:
+        ::madvise(mapped.data(), mapped.size(), MADV_WILLNEED);
+        break;
+    }
+}
+
 class PosixFile final : public IFile {
 public:
     PosixFile(std::string path, Descriptor buffered, uint64_t size)
         : path_(std::move(path)), size_(size), buffered_(std::move(buffered)) {}
 
     Result<size_t> read_at(uint64_t offset, std::span<std::byte> into, Access access) override;
+    Status map_over(uint64_t offset, std::span<std::byte> where, MapAdvice advice) override;
 
     [[nodiscard]] uint64_t size() const override { return size_; }
     [[nodiscard]] size_t alignment() const override { return block_; }
@@ -186,6 +202,33 @@ Result<size_t> PosixFile::read_at(uint64_t offset, std::span<std::byte> into, Ac
                     fmt::format("cannot read {} at offset {}: {}", path_, offset, errno_text(number)));
     }
     return static_cast<size_t>(got);
+}
+
+Status PosixFile::map_over(uint64_t offset, std::span<std::byte> where, MapAdvice advice) {
+    const size_t page = page_size();
+    const auto refuse = [&](ErrorCode code, std::string_view why) {
+        return fail(code, fmt::format("cannot map {} bytes of {} at offset {}: {}", where.size(), path_,
+                                      offset, why));
+    };
+    const auto address = reinterpret_cast<uintptr_t>(where.data());
+    if (where.empty() || offset % page != 0 || address % page != 0 || where.size() % page != 0) {
+        return refuse(ErrorCode::InvalidArgument, fmt::format("not whole pages of {} bytes", page));
+    }
+    const uint64_t end = (size_ + page - 1) / page * page;
+    if (offset >= end || where.size() > end - offset) {
+        return refuse(ErrorCode::InvalidArgument, fmt::format("the file ends at byte {}", size_));
+    }
+    void *mapped = ::mmap(where.data(), where.size(), PROT_READ, MAP_PRIVATE | MAP_FIXED, buffered_.get(),
+                          static_cast<off_t>(offset));
+    if (mapped == MAP_FAILED) {
+        const int number = errno;
+        // The attempt may have unmapped what was there, and a stranger could be given the gap.
+        ::mmap(where.data(), where.size(), PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANON | MAP_FIXED | MAP_NORESERVE, -1, 0);
+        return refuse(number == ENOMEM ? ErrorCode::OutOfMemory : ErrorCode::Io, errno_text(number));
+    }
+    advise_mapped(where, advice);
+    return {};
 }
 
 std::string PosixFile::probe_block(uint64_t offset, std::span<std::byte> expected,

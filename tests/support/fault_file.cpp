@@ -25,6 +25,12 @@ void FaultPlan::add(Fault fault) {
 void FaultPlan::clear() {
     const std::lock_guard lock(mutex_);
     faults_.clear();
+    map_error_number_ = 0;
+}
+
+void FaultPlan::fail_maps(int error_number) {
+    const std::lock_guard lock(mutex_);
+    map_error_number_ = error_number;
 }
 
 FaultPlan::Counts FaultPlan::counts() const {
@@ -67,6 +73,12 @@ void FaultPlan::count_open() {
     ++counts_.opened;
 }
 
+int FaultPlan::strike_map() {
+    const std::lock_guard lock(mutex_);
+    ++counts_.maps;
+    return map_error_number_;
+}
+
 Result<size_t> FaultFile::read_at(uint64_t offset, std::span<std::byte> into, Access access) {
     const Fault fate = plan_->strike(path(), offset, access);
     if (fate.delay.count() > 0) {
@@ -90,6 +102,15 @@ Result<size_t> FaultFile::read_at(uint64_t offset, std::span<std::byte> into, Ac
               into.begin() + static_cast<std::ptrdiff_t>(*got), rubbish);
     plan_->count_bytes(arrived);
     return arrived;
+}
+
+Status FaultFile::map_over(uint64_t offset, std::span<std::byte> where, MapAdvice advice) {
+    if (const int number = plan_->strike_map(); number != 0) {
+        return fail(number == ENOMEM ? ErrorCode::OutOfMemory : ErrorCode::Io,
+                    fmt::format("cannot map {} bytes of {} at offset {}: {}", where.size(), path(), offset,
+                                std::generic_category().message(number)));
+    }
+    return inner_->map_over(offset, where, advice);
 }
 
 Result<std::unique_ptr<IFile>> FaultFileSystem::open(const std::string &path, bool want_direct) {

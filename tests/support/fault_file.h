@@ -39,10 +39,13 @@ public:
         uint64_t bytes = 0;        ///< bytes handed out
         uint64_t struck = 0;       ///< reads that a fault changed
         uint64_t opened = 0;       ///< files opened
+        uint64_t maps = 0;         ///< map_over calls
     };
 
     /// Adds a fault; it counts the reads from now on.
     void add(Fault fault);
+    /// Fails every map_over from now on with this errno value; what it was to map over stays as it was.
+    void fail_maps(int error_number);
     /// Forgets all faults; counts stay.
     void clear();
     [[nodiscard]] Counts counts() const;
@@ -60,9 +63,12 @@ private:
     Fault strike(const std::string &path, uint64_t offset, Access access);
     void count_bytes(size_t bytes);
     void count_open();
+    /// Counts a map_over and says with which errno value it fails, 0 for none.
+    int strike_map();
 
     mutable std::mutex mutex_;
     std::vector<Armed> faults_;
+    int map_error_number_ = 0;
     Counts counts_;
 };
 
@@ -74,6 +80,7 @@ public:
         : inner_(std::move(inner)), plan_(std::move(plan)) {}
 
     Result<size_t> read_at(uint64_t offset, std::span<std::byte> into, Access access) override;
+    Status map_over(uint64_t offset, std::span<std::byte> where, MapAdvice advice) override;
     [[nodiscard]] uint64_t size() const override { return inner_->size(); }
     [[nodiscard]] size_t alignment() const override { return inner_->alignment(); }
     [[nodiscard]] bool direct_trusted() const override { return inner_->direct_trusted(); }
