@@ -1,5 +1,5 @@
 // A tiny hybrid: each layer is one of a Mamba-2 mixer, attention, or experts beside a shared one.
-#include "model/make_model_recipes.h"
+#include "model/make_model_parts.h"
 
 #include "ggml.h"
 
@@ -8,12 +8,9 @@ namespace sluice::model {
 namespace {
 
 constexpr int dense_type = GGML_TYPE_Q8_0;
-constexpr double router_gain = 3; // logits of deviation 3: tokens differ clearly in their experts
 
 constexpr int64_t width = 288; // a multiple of 32 and not of 256, as in the real model
-constexpr int64_t heads = 4;
-constexpr int64_t kv_heads = 2;
-constexpr int64_t head_size = 64;
+constexpr AttentionShape attention;
 constexpr int64_t experts = 16;
 constexpr int64_t expert_inner = 96;
 constexpr int64_t shared_inner = 192;
@@ -42,20 +39,18 @@ void add_kinds(PlanBuilder &plan, int layers) {
     for (int layer = 0; layer < layers; ++layer) {
         const Mixer mixer = mixer_of(layer);
         inner.push_back(mixer == Mixer::Experts ? uint32_t{expert_inner} : 0);
-        attending.push_back(mixer == Mixer::Attention ? uint32_t{kv_heads} : 0);
+        attending.push_back(mixer == Mixer::Attention ? u32(attention.kv_heads) : 0);
     }
     plan.key("feed_forward_length", inner);
     plan.key("attention.head_count_kv", attending);
 }
 
 void add_keys(PlanBuilder &plan, int layers) {
-    plan.key("block_count", static_cast<uint32_t>(layers));
-    plan.key("context_length", uint32_t{4096});
-    plan.key("embedding_length", uint32_t{width});
+    add_size_keys(plan, layers, 4096, width);
     plan.key("vocab_size", uint32_t{vocabulary});
-    plan.key("attention.head_count", uint32_t{heads});
-    plan.key("attention.key_length", uint32_t{head_size});
-    plan.key("attention.value_length", uint32_t{head_size});
+    plan.key("attention.head_count", u32(attention.heads));
+    plan.key("attention.key_length", u32(attention.head_size));
+    plan.key("attention.value_length", u32(attention.head_size));
     plan.key("attention.layer_norm_epsilon", 1e-5F);
     plan.key("attention.layer_norm_rms_epsilon", 1e-5F);
     plan.key("ssm.conv_kernel", uint32_t{mamba_window});
@@ -84,15 +79,8 @@ void add_mamba(PlanBuilder &plan, int layer) {
     plan.weight(layer_tensor(layer, "ssm_out.weight"), dense_type, {mamba_inner, width});
 }
 
-void add_attention(PlanBuilder &plan, int layer) {
-    plan.weight(layer_tensor(layer, "attn_q.weight"), dense_type, {width, heads * head_size});
-    plan.weight(layer_tensor(layer, "attn_k.weight"), dense_type, {width, kv_heads * head_size});
-    plan.weight(layer_tensor(layer, "attn_v.weight"), dense_type, {width, kv_heads * head_size});
-    plan.weight(layer_tensor(layer, "attn_output.weight"), dense_type, {heads * head_size, width});
-}
-
 /// Experts without a gate matrix: up, a squared ReLU, down.
-void add_experts(PlanBuilder &plan, int layer, int type) {
+void add_ungated_experts(PlanBuilder &plan, int layer, int type) {
     plan.weight(layer_tensor(layer, "ffn_gate_inp.weight"), GGML_TYPE_F32, {width, experts}, router_gain);
     plan.values(layer_tensor(layer, "exp_probs_b.bias"), {experts}, 0, 0.0625);
     plan.weight(layer_tensor(layer, "ffn_up_exps.weight"), type, {width, expert_inner, experts});
@@ -106,9 +94,7 @@ void add_experts(PlanBuilder &plan, int layer, int type) {
 ModelPlan plan_tiny_nemotron_h_moe(const RecipeChoice &choice) {
     PlanBuilder plan("nemotron_h_moe", "tiny-nemotron-h-moe");
     add_keys(plan, choice.layers);
-    plan.weight("token_embd.weight", dense_type, {width, vocabulary}, 16);
-    plan.values("output_norm.weight", {width}, 1);
-    plan.weight("output.weight", dense_type, {width, vocabulary}, 2);
+    add_vocabulary(plan, dense_type, dense_type, width, vocabulary);
     for (int layer = 0; layer < choice.layers; ++layer) {
         plan.values(layer_tensor(layer, "attn_norm.weight"), {width}, 1); // before the mixer of any kind
         switch (mixer_of(layer)) {
@@ -116,10 +102,10 @@ ModelPlan plan_tiny_nemotron_h_moe(const RecipeChoice &choice) {
             add_mamba(plan, layer);
             break;
         case Mixer::Experts:
-            add_experts(plan, layer, choice.expert_type);
+            add_ungated_experts(plan, layer, choice.expert_type);
             break;
         case Mixer::Attention:
-            add_attention(plan, layer);
+            add_attention_weights(plan, layer, dense_type, width, attention);
             break;
         }
     }

@@ -1,5 +1,6 @@
-// Tiny models of the architectures whose experts differ: fused banks (gemma4) and biases (gpt-oss).
-#include "model/make_model_recipes.h"
+// Tiny models of the architectures whose experts differ: fused banks (gemma4, which can be dense as well)
+// and biases (gpt-oss).
+#include "model/make_model_parts.h"
 
 #include "ggml.h"
 
@@ -8,114 +9,124 @@ namespace sluice::model {
 namespace {
 
 constexpr int dense_type = GGML_TYPE_Q8_0;
-constexpr double router_gain = 3; // logits of deviation 3: tokens differ clearly in their experts
 
 // ---- gemma4: every second layer attends to a window only, and has smaller heads
 
 constexpr int64_t gemma_width = 256;
-constexpr int64_t gemma_heads = 4;
-constexpr int64_t gemma_kv_heads = 2;
-constexpr int64_t gemma_head_size = 64;
-constexpr int64_t gemma_window_head_size = 32;
-constexpr int64_t gemma_experts = 16;
-constexpr int64_t gemma_inner = 96; // of one expert; no multiple of 256, as in the real model
 constexpr int64_t gemma_dense_inner = 256;
-constexpr int64_t gemma_per_layer = 32; // of one layer's share of a row of the per-layer table
-constexpr int64_t gemma_vocabulary = 512;
+constexpr AttentionShape gemma_attention;
+constexpr AttentionShape gemma_windowed_attention{.head_size = 32};
+
+struct GemmaShape {
+    ExpertShape experts{.inner = 96}; ///< no multiple of 256, as in the real model; count 0: dense
+    int64_t vocabulary = 512;
+    int64_t per_layer = 32; ///< of one layer's share of a row of the per-layer table
+    bool tied = true;
+};
 
 /// The last layer is never windowed, so that the model's one rope table is always there.
 bool gemma_windowed(int layer, int layers) {
     return (layers - 1 - layer) % 2 == 1;
 }
 
-void add_gemma_keys(PlanBuilder &plan, int layers) {
+void add_gemma_keys(PlanBuilder &plan, const GemmaShape &shape, int layers) {
     std::vector<bool> windowed;
+    windowed.reserve(static_cast<size_t>(layers));
     for (int layer = 0; layer < layers; ++layer) {
         windowed.push_back(gemma_windowed(layer, layers));
     }
-    plan.key("block_count", static_cast<uint32_t>(layers));
-    plan.key("context_length", uint32_t{4096});
-    plan.key("embedding_length", uint32_t{gemma_width});
-    plan.key("embedding_length_per_layer_input", uint32_t{gemma_per_layer});
+    add_size_keys(plan, layers, 4096, gemma_width);
+    plan.key("embedding_length_per_layer_input", u32(shape.per_layer));
     plan.key("feed_forward_length", uint32_t{gemma_dense_inner});
-    plan.key("expert_feed_forward_length", uint32_t{gemma_inner});
-    plan.key("expert_count", uint32_t{gemma_experts});
-    plan.key("expert_used_count", uint32_t{4});
-    plan.key("attention.head_count", uint32_t{gemma_heads});
-    plan.key("attention.head_count_kv", uint32_t{gemma_kv_heads});
-    plan.key("attention.key_length", uint32_t{gemma_head_size});
-    plan.key("attention.value_length", uint32_t{gemma_head_size});
-    plan.key("attention.key_length_swa", uint32_t{gemma_window_head_size});
-    plan.key("attention.value_length_swa", uint32_t{gemma_window_head_size});
+    if (shape.experts.count > 0) {
+        add_expert_keys(plan, shape.experts);
+    }
+    add_attention_keys(plan, gemma_attention);
+    plan.key("attention.key_length_swa", u32(gemma_windowed_attention.head_size));
+    plan.key("attention.value_length_swa", u32(gemma_windowed_attention.head_size));
     plan.key("attention.sliding_window", uint32_t{32});
     plan.key("attention.sliding_window_pattern", windowed);
     plan.key("attention.shared_kv_layers", uint32_t{0});
     plan.key("attention.layer_norm_rms_epsilon", 1e-6F);
-    plan.key("rope.dimension_count", uint32_t{gemma_head_size});
-    plan.key("rope.dimension_count_swa", uint32_t{gemma_window_head_size});
+    plan.key("rope.dimension_count", u32(gemma_attention.head_size));
+    plan.key("rope.dimension_count_swa", u32(gemma_windowed_attention.head_size));
     plan.key("rope.freq_base", 1e6F);
     plan.key("rope.freq_base_swa", 1e4F);
     plan.key("final_logit_softcapping", 30.0F);
-    plan.key("vocab_size", uint32_t{gemma_vocabulary});
+    plan.key("vocab_size", u32(shape.vocabulary));
 }
 
-void add_gemma_attention(PlanBuilder &plan, int layer, bool windowed) {
-    const int64_t head = windowed ? gemma_window_head_size : gemma_head_size;
-    const int64_t queries = gemma_heads * head;
-    const int64_t keys = gemma_kv_heads * head;
+void add_gemma_tables(PlanBuilder &plan, const GemmaShape &shape, int layers) {
+    const int64_t table_width = shape.per_layer * layers;
+    // The architecture multiplies the rows by the root of their width. A tied table is also the output: weak
+    // rows and a strong last norm keep the model from echoing its input.
+    plan.weight("token_embd.weight", dense_type, {gemma_width, shape.vocabulary}, shape.tied ? 0.25 : 1);
+    plan.weight("per_layer_token_embd.weight", dense_type, {table_width, shape.vocabulary}, 4);
+    plan.weight("per_layer_model_proj.weight", GGML_TYPE_F16, {gemma_width, table_width}, 4);
+    plan.values("per_layer_proj_norm.weight", {shape.per_layer}, 1);
+    plan.values("output_norm.weight", {gemma_width}, shape.tied ? 8 : 1);
+    if (!shape.tied) {
+        plan.weight("output.weight", dense_type, {gemma_width, shape.vocabulary}, 2);
+    }
+    plan.values("rope_freqs.weight", {gemma_attention.head_size / 2}, 1);
+}
+
+void add_gemma_attention(PlanBuilder &plan, int layer, const AttentionShape &shape) {
     plan.values(layer_tensor(layer, "attn_norm.weight"), {gemma_width}, 1);
-    plan.weight(layer_tensor(layer, "attn_q.weight"), dense_type, {gemma_width, queries});
-    plan.weight(layer_tensor(layer, "attn_k.weight"), dense_type, {gemma_width, keys});
-    plan.weight(layer_tensor(layer, "attn_v.weight"), dense_type, {gemma_width, keys});
-    plan.weight(layer_tensor(layer, "attn_output.weight"), dense_type, {queries, gemma_width});
+    add_attention_weights(plan, layer, dense_type, gemma_width, shape);
     // The architecture does not divide by the root of the head size, the key norms do so instead.
-    plan.values(layer_tensor(layer, "attn_q_norm.weight"), {head}, 1);
-    plan.values(layer_tensor(layer, "attn_k_norm.weight"), {head}, 0.125);
+    plan.values(layer_tensor(layer, "attn_q_norm.weight"), {shape.head_size}, 1);
+    plan.values(layer_tensor(layer, "attn_k_norm.weight"), {shape.head_size}, 0.125);
     plan.values(layer_tensor(layer, "post_attention_norm.weight"), {gemma_width}, 1);
 }
 
-void add_gemma_feed_forward(PlanBuilder &plan, int layer, int expert_type) {
-    plan.values(layer_tensor(layer, "ffn_norm.weight"), {gemma_width}, 1);
-    plan.weight(layer_tensor(layer, "ffn_gate.weight"), dense_type, {gemma_width, gemma_dense_inner});
-    plan.weight(layer_tensor(layer, "ffn_up.weight"), dense_type, {gemma_width, gemma_dense_inner});
-    plan.weight(layer_tensor(layer, "ffn_down.weight"), dense_type, {gemma_dense_inner, gemma_width});
-    for (const char *norm : {"post_ffw_norm.weight", "pre_ffw_norm_2.weight", "post_ffw_norm_1.weight",
-                             "post_ffw_norm_2.weight"}) {
+void add_gemma_experts(PlanBuilder &plan, int layer, const ExpertShape &shape, int type) {
+    for (const char *norm : {"pre_ffw_norm_2.weight", "post_ffw_norm_1.weight", "post_ffw_norm_2.weight"}) {
         plan.values(layer_tensor(layer, norm), {gemma_width}, 1);
     }
-    plan.weight(layer_tensor(layer, "ffn_gate_inp.weight"), GGML_TYPE_F32, {gemma_width, gemma_experts},
+    plan.weight(layer_tensor(layer, "ffn_gate_inp.weight"), GGML_TYPE_F32, {gemma_width, shape.count},
                 router_gain);
     plan.values(layer_tensor(layer, "ffn_gate_inp.scale"), {gemma_width}, 16); // undoes a 1/sqrt(width)
-    plan.weight(layer_tensor(layer, "ffn_gate_up_exps.weight"), expert_type,
-                {gemma_width, 2 * gemma_inner, gemma_experts});
-    plan.weight(layer_tensor(layer, "ffn_down_exps.weight"), expert_type,
-                {gemma_inner, gemma_width, gemma_experts});
-    plan.values(layer_tensor(layer, "ffn_down_exps.scale"), {gemma_experts}, 1);
+    plan.weight(layer_tensor(layer, "ffn_gate_up_exps.weight"), type,
+                {gemma_width, 2 * shape.inner, shape.count});
+    plan.weight(layer_tensor(layer, "ffn_down_exps.weight"), type, {shape.inner, gemma_width, shape.count});
+    plan.values(layer_tensor(layer, "ffn_down_exps.scale"), {shape.count}, 1);
+}
+
+ModelPlan plan_gemma(const GemmaShape &shape, std::string_view name, const RecipeChoice &choice) {
+    PlanBuilder plan("gemma4", name);
+    add_gemma_keys(plan, shape, choice.layers);
+    add_gemma_tables(plan, shape, choice.layers);
+    for (int layer = 0; layer < choice.layers; ++layer) {
+        const bool windowed = gemma_windowed(layer, choice.layers);
+        add_gemma_attention(plan, layer, windowed ? gemma_windowed_attention : gemma_attention);
+        plan.values(layer_tensor(layer, "ffn_norm.weight"), {gemma_width}, 1);
+        add_feed_forward(plan, layer, dense_type, gemma_width, gemma_dense_inner);
+        plan.values(layer_tensor(layer, "post_ffw_norm.weight"), {gemma_width}, 1);
+        if (shape.experts.count > 0) {
+            add_gemma_experts(plan, layer, shape.experts, choice.expert_type);
+        }
+        plan.weight(layer_tensor(layer, "inp_gate.weight"), dense_type, {gemma_width, shape.per_layer});
+        plan.weight(layer_tensor(layer, "proj.weight"), dense_type, {shape.per_layer, gemma_width});
+        plan.values(layer_tensor(layer, "post_norm.weight"), {gemma_width}, 1);
+        plan.values(layer_tensor(layer, "layer_output_scale.weight"), {1}, 1);
+    }
+    return plan.take();
 }
 
 // ---- gpt-oss
 
 constexpr int64_t oss_width = 288; // a multiple of 32 and not of 256, as in the real model
-constexpr int64_t oss_heads = 4;
-constexpr int64_t oss_kv_heads = 2;
-constexpr int64_t oss_head_size = 64;
-constexpr int64_t oss_experts = 16;
-constexpr int64_t oss_inner = 288;
+constexpr AttentionShape oss_attention;
+constexpr ExpertShape oss_experts{.inner = 288};
 constexpr int64_t oss_vocabulary = 512;
 constexpr double bias_spread = 0.25;
 
 void add_oss_keys(PlanBuilder &plan, int layers) {
-    plan.key("block_count", static_cast<uint32_t>(layers));
-    plan.key("context_length", uint32_t{131072});
-    plan.key("embedding_length", uint32_t{oss_width});
-    plan.key("feed_forward_length", uint32_t{oss_inner});
-    plan.key("expert_feed_forward_length", uint32_t{oss_inner});
-    plan.key("expert_count", uint32_t{oss_experts});
-    plan.key("expert_used_count", uint32_t{4});
-    plan.key("attention.head_count", uint32_t{oss_heads});
-    plan.key("attention.head_count_kv", uint32_t{oss_kv_heads});
-    plan.key("attention.key_length", uint32_t{oss_head_size});
-    plan.key("attention.value_length", uint32_t{oss_head_size});
+    add_size_keys(plan, layers, 131072, oss_width);
+    plan.key("feed_forward_length", u32(oss_experts.inner));
+    add_expert_keys(plan, oss_experts);
+    add_attention_keys(plan, oss_attention);
     plan.key("attention.sliding_window", uint32_t{128});
     plan.key("attention.layer_norm_rms_epsilon", 1e-5F);
     plan.key("rope.freq_base", 150000.0F);
@@ -136,35 +147,17 @@ void add_biased(PlanBuilder &plan, int layer, const std::string &part, int type,
 } // namespace
 
 ModelPlan plan_tiny_gemma4(const RecipeChoice &choice) {
-    PlanBuilder plan("gemma4", "tiny-gemma4");
-    add_gemma_keys(plan, choice.layers);
-    const int64_t table_width = gemma_per_layer * choice.layers;
-    // The table is also the output: weak rows and a strong last norm keep the model from echoing its input.
-    plan.weight("token_embd.weight", dense_type, {gemma_width, gemma_vocabulary}, 0.25);
-    plan.weight("per_layer_token_embd.weight", dense_type, {table_width, gemma_vocabulary}, 4);
-    plan.weight("per_layer_model_proj.weight", GGML_TYPE_F16, {gemma_width, table_width}, 4);
-    plan.values("per_layer_proj_norm.weight", {gemma_per_layer}, 1);
-    plan.values("output_norm.weight", {gemma_width}, 8);
-    plan.values("rope_freqs.weight", {gemma_head_size / 2}, 1);
-    for (int layer = 0; layer < choice.layers; ++layer) {
-        add_gemma_attention(plan, layer, gemma_windowed(layer, choice.layers));
-        add_gemma_feed_forward(plan, layer, choice.expert_type);
-        plan.weight(layer_tensor(layer, "inp_gate.weight"), dense_type, {gemma_width, gemma_per_layer});
-        plan.weight(layer_tensor(layer, "proj.weight"), dense_type, {gemma_per_layer, gemma_width});
-        plan.values(layer_tensor(layer, "post_norm.weight"), {gemma_width}, 1);
-        plan.values(layer_tensor(layer, "layer_output_scale.weight"), {1}, 1);
-    }
-    return plan.take();
+    return plan_gemma(GemmaShape{}, "tiny-gemma4", choice);
 }
 
 ModelPlan plan_tiny_gpt_oss(const RecipeChoice &choice) {
     PlanBuilder plan("gpt-oss", "tiny-gpt-oss");
     add_oss_keys(plan, choice.layers);
-    plan.weight("token_embd.weight", dense_type, {oss_width, oss_vocabulary}, 16);
-    plan.values("output_norm.weight", {oss_width}, 1);
-    plan.weight("output.weight", dense_type, {oss_width, oss_vocabulary}, 2);
-    const int64_t queries = oss_heads * oss_head_size;
-    const int64_t keys = oss_kv_heads * oss_head_size;
+    add_vocabulary(plan, dense_type, dense_type, oss_width, oss_vocabulary);
+    const int64_t queries = oss_attention.queries();
+    const int64_t keys = oss_attention.keys();
+    const int64_t count = oss_experts.count;
+    const int64_t inner = oss_experts.inner;
     const int experts = choice.expert_type;
     for (int layer = 0; layer < choice.layers; ++layer) {
         plan.values(layer_tensor(layer, "attn_norm.weight"), {oss_width}, 1);
@@ -172,12 +165,12 @@ ModelPlan plan_tiny_gpt_oss(const RecipeChoice &choice) {
         add_biased(plan, layer, "attn_k", dense_type, {oss_width, keys});
         add_biased(plan, layer, "attn_v", dense_type, {oss_width, keys});
         add_biased(plan, layer, "attn_output", dense_type, {queries, oss_width});
-        plan.values(layer_tensor(layer, "attn_sinks.weight"), {oss_heads}, 0, 1);
+        plan.values(layer_tensor(layer, "attn_sinks.weight"), {oss_attention.heads}, 0, 1);
         plan.values(layer_tensor(layer, "post_attention_norm.weight"), {oss_width}, 1);
-        add_biased(plan, layer, "ffn_gate_inp", GGML_TYPE_F32, {oss_width, oss_experts}, router_gain);
-        add_biased(plan, layer, "ffn_gate_exps", experts, {oss_width, oss_inner, oss_experts});
-        add_biased(plan, layer, "ffn_up_exps", experts, {oss_width, oss_inner, oss_experts});
-        add_biased(plan, layer, "ffn_down_exps", experts, {oss_inner, oss_width, oss_experts});
+        add_biased(plan, layer, "ffn_gate_inp", GGML_TYPE_F32, {oss_width, count}, router_gain);
+        add_biased(plan, layer, "ffn_gate_exps", experts, {oss_width, inner, count});
+        add_biased(plan, layer, "ffn_up_exps", experts, {oss_width, inner, count});
+        add_biased(plan, layer, "ffn_down_exps", experts, {inner, oss_width, count});
     }
     return plan.take();
 }

@@ -1,0 +1,62 @@
+#include "model/make_model_parts.h"
+
+#include "ggml.h"
+
+#include <fmt/format.h>
+
+namespace sluice::model {
+
+void add_size_keys(PlanBuilder &plan, int layers, int64_t context, int64_t width) {
+    plan.key("block_count", static_cast<uint32_t>(layers));
+    plan.key("context_length", u32(context));
+    plan.key("embedding_length", u32(width));
+}
+
+void add_attention_keys(PlanBuilder &plan, const AttentionShape &shape) {
+    plan.key("attention.head_count", u32(shape.heads));
+    plan.key("attention.head_count_kv", u32(shape.kv_heads));
+    plan.key("attention.key_length", u32(shape.head_size));
+    plan.key("attention.value_length", u32(shape.head_size));
+}
+
+void add_expert_keys(PlanBuilder &plan, const ExpertShape &shape) {
+    plan.key("expert_feed_forward_length", u32(shape.inner));
+    plan.key("expert_count", u32(shape.count));
+    plan.key("expert_used_count", u32(shape.used));
+}
+
+void add_vocabulary(PlanBuilder &plan, int embedding_type, int output_type, int64_t width,
+                    int64_t vocabulary) {
+    plan.weight("token_embd.weight", embedding_type, {width, vocabulary}, 16);
+    plan.values("output_norm.weight", {width}, 1);
+    plan.weight("output.weight", output_type, {width, vocabulary}, 2);
+}
+
+void add_attention_weights(PlanBuilder &plan, int layer, int type, int64_t width,
+                           const AttentionShape &shape) {
+    const int64_t gates = shape.gated ? shape.queries() : 0;
+    plan.weight(layer_tensor(layer, "attn_q.weight"), type, {width, shape.queries() + gates});
+    plan.weight(layer_tensor(layer, "attn_k.weight"), type, {width, shape.keys()});
+    plan.weight(layer_tensor(layer, "attn_v.weight"), type, {width, shape.keys()});
+    plan.weight(layer_tensor(layer, "attn_output.weight"), type, {shape.queries(), width});
+}
+
+void add_experts(PlanBuilder &plan, int layer, int64_t width, const ExpertShape &shape, ExpertTypes types) {
+    const int64_t inner = shape.inner;
+    plan.weight(layer_tensor(layer, "ffn_gate_inp.weight"), GGML_TYPE_F32, {width, shape.count}, router_gain);
+    plan.weight(layer_tensor(layer, "ffn_gate_exps.weight"), types.gate_up, {width, inner, shape.count});
+    plan.weight(layer_tensor(layer, "ffn_up_exps.weight"), types.gate_up, {width, inner, shape.count});
+    plan.weight(layer_tensor(layer, "ffn_down_exps.weight"), types.down, {inner, width, shape.count}, 2);
+}
+
+void add_feed_forward(PlanBuilder &plan, int layer, int type, int64_t width, int64_t inner,
+                      std::string_view suffix, double down_gain) {
+    const auto matrix = [layer, suffix](const char *part) {
+        return layer_tensor(layer, fmt::format("ffn_{}{}.weight", part, suffix));
+    };
+    plan.weight(matrix("gate"), type, {width, inner});
+    plan.weight(matrix("up"), type, {width, inner});
+    plan.weight(matrix("down"), type, {inner, width}, down_gain);
+}
+
+} // namespace sluice::model
