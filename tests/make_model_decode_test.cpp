@@ -14,8 +14,10 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace sluice::model {
@@ -23,7 +25,7 @@ namespace {
 
 using test::ScratchDir;
 
-constexpr int vocabulary = 512; // of every tiny recipe
+constexpr int vocabulary = 512; // of most tiny recipes, and the least of any
 
 struct Silence {
     Silence() {
@@ -83,39 +85,47 @@ struct Stock {
     }
 };
 
-void expect_sane(const std::vector<float> &logits) {
-    ASSERT_EQ(logits.size(), static_cast<size_t>(vocabulary));
+void expect_sane(const std::vector<float> &logits, size_t count = vocabulary) {
+    ASSERT_EQ(logits.size(), count);
     EXPECT_TRUE(std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); }));
     const auto [low, high] = std::minmax_element(logits.begin(), logits.end());
     EXPECT_GT(*high - *low, 0.5F);
     EXPECT_LT(*high - *low, 200.0F);
 }
 
-void expect_decodes(const std::string &path) {
+size_t vocabulary_of(std::string_view like) {
+    return like == "tiny-vocab" ? 8192 : like == "tiny-gemma-dense" ? 2048 : vocabulary;
+}
+
+void expect_decodes(const std::string &path, std::string_view like) {
+    const size_t count = vocabulary_of(like);
     Stock stock(path);
     ASSERT_NE(stock.model, nullptr);
     const std::vector<float> first = stock.decode({3});
-    expect_sane(first);
+    expect_sane(first, count);
     const std::vector<float> second = stock.decode({17, 400, 5});
-    expect_sane(second);
+    expect_sane(second, count);
     EXPECT_NE(first, second);
 }
 
 /// A prefill, then tokens one by one; a state carried along that grew or died would show.
 TEST(MadeModel, HybridStaysSaneAndMindsItsTokensOverManyOfThem) {
     const ScratchDir dir;
-    const std::string path = made({.like = "tiny-nemotron-h-moe"}, dir / "model.gguf");
-    Stock stock(path);
-    Stock other(path);
-    ASSERT_FALSE(stock.decode({7, 8, 9, 10, 11}).empty());
-    ASSERT_FALSE(other.decode({7, 300, 9, 10, 11}).empty()); // one token of the past differs
-    std::vector<float> before;
-    for (llama_token i = 0; i < 40; ++i) {
-        const std::vector<float> logits = stock.decode({i * 29 % vocabulary});
-        expect_sane(logits);
-        EXPECT_NE(logits, before) << i;
-        EXPECT_NE(logits, other.decode({i * 29 % vocabulary})) << i;
-        before = logits;
+    for (const char *like : {"tiny-nemotron-h-moe", "tiny-hashed"}) {
+        SCOPED_TRACE(like);
+        const std::string path = made({.like = like}, dir / "model.gguf");
+        Stock stock(path);
+        Stock other(path);
+        ASSERT_FALSE(stock.decode({7, 8, 9, 10, 11}).empty());
+        ASSERT_FALSE(other.decode({7, 300, 9, 10, 11}).empty()); // one token of the past differs
+        std::vector<float> before;
+        for (llama_token i = 0; i < 40; ++i) {
+            const std::vector<float> logits = stock.decode({i * 29 % vocabulary});
+            expect_sane(logits);
+            EXPECT_NE(logits, before) << i;
+            EXPECT_NE(logits, other.decode({i * 29 % vocabulary})) << i;
+            before = logits;
+        }
     }
 }
 
@@ -123,18 +133,19 @@ class EachTinyRecipe : public testing::TestWithParam<std::string> {};
 
 TEST_P(EachTinyRecipe, LoadsAndDecodesInStockLlama) {
     const ScratchDir dir;
-    expect_decodes(made({.like = GetParam()}, dir / "model.gguf"));
+    expect_decodes(made({.like = GetParam()}, dir / "model.gguf"), GetParam());
 }
 
 TEST_P(EachTinyRecipe, LoadsAndDecodesWithFewLayersAndWithMany) {
     const ScratchDir dir;
-    const int least = GetParam() == "tiny-gemma4" ? 2 : GetParam() == "tiny-nemotron-h-moe" ? 4 : 1;
-    for (const int layers : {least, 6}) {
+    const std::map<std::string, int> least = {
+        {"tiny-gemma4", 2}, {"tiny-gemma-dense", 2}, {"tiny-nemotron-h-moe", 4}, {"tiny-hashed", 4}};
+    for (const int layers : {least.contains(GetParam()) ? least.at(GetParam()) : 1, 6}) {
         const std::string path = made({.like = GetParam(), .layers = layers}, dir / "model.gguf");
         const auto directory = GgufDirectory::open(path, false, storage::system_files());
         ASSERT_TRUE(directory) << directory.error().message;
         EXPECT_EQ((*directory)->header_integer("{arch}.block_count"), layers);
-        expect_decodes(path);
+        expect_decodes(path, GetParam());
     }
 }
 
@@ -143,12 +154,13 @@ TEST_P(EachTinyRecipe, LoadsAndDecodesInSeveralFiles) {
     const std::string first = made({.like = GetParam(), .shards = 3}, dir / "model.gguf");
     EXPECT_EQ(first, dir / "model-00001-of-00003.gguf");
     EXPECT_EQ(entries(dir), 3U);
-    expect_decodes(first);
+    expect_decodes(first, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(MadeModel, EachTinyRecipe,
-                         testing::Values("tiny-qwen3moe", "tiny-mixed", "tiny-gemma4", "tiny-gpt-oss",
-                                         "tiny-nemotron-h-moe", "tiny-tied", "tiny-dense"),
+                         testing::Values("tiny-qwen3moe", "tiny-mixed", "tiny-gemma4", "tiny-gemma-dense",
+                                         "tiny-gpt-oss", "tiny-nemotron-h-moe", "tiny-hashed", "tiny-vocab",
+                                         "tiny-tied", "tiny-dense"),
                          [](const auto &instance) {
                              std::string name = instance.param;
                              std::replace(name.begin(), name.end(), '-', '_');
@@ -168,7 +180,7 @@ TEST(MadeModel, ExpertsOfEveryTypeDecodeInStockLlama) {
         const auto directory = GgufDirectory::open(path, false, storage::system_files());
         ASSERT_TRUE(directory);
         EXPECT_EQ((*directory)->find("blk.0.ffn_up_exps.weight")->type, i);
-        expect_decodes(path);
+        expect_decodes(path, "tiny-qwen3moe");
     }
 }
 
@@ -177,7 +189,7 @@ TEST(MadeModel, ExpertsOfBlockTypesDecodeInRowsThatAreNoMultipleOf256) {
     for (const char *like : {"tiny-gemma4", "tiny-gpt-oss", "tiny-nemotron-h-moe"}) {
         for (const char *type : {"f16", "bf16", "q8_0", "q4_0", "iq4_nl", "mxfp4"}) {
             SCOPED_TRACE(std::string(like) + " " + type);
-            expect_decodes(made({.like = like, .type = type}, dir / "model.gguf"));
+            expect_decodes(made({.like = like, .type = type}, dir / "model.gguf"), like);
         }
     }
 }
@@ -208,7 +220,8 @@ TEST(MadeModel, DifferentTokensAreRoutedToDifferentExperts) {
                                                     {"tiny-qwen3moe", 2},
                                                     {"tiny-gemma4", 2},
                                                     {"tiny-gpt-oss", 2},
-                                                    {"tiny-nemotron-h-moe", 4}};
+                                                    {"tiny-nemotron-h-moe", 4},
+                                                    {"tiny-hashed", 4}};
     for (const auto &[like, layers] : recipes) {
         const std::string path = made({.like = like, .layers = layers}, dir / "model.gguf");
         Routing routing;
@@ -223,6 +236,81 @@ TEST(MadeModel, DifferentTokensAreRoutedToDifferentExperts) {
         EXPECT_GT(routing.choices.size(), 48U) << like;
         EXPECT_GE(used.size(), 15U) << like;
     }
+}
+
+/// Notes which rows of one weight are gathered, and what else it is used for.
+struct Gathering {
+    std::string table{};
+    std::vector<std::vector<int32_t>> rows{}; ///< of one gather each
+    size_t row_bytes = 0;
+    size_t other_uses = 0;
+
+    static bool watch(ggml_tensor *node, bool ask, void *self) {
+        auto &gathering = *static_cast<Gathering *>(self);
+        const auto is_table = [&gathering](const ggml_tensor *source) {
+            return source != nullptr && gathering.table == source->name;
+        };
+        if (node->op != GGML_OP_GET_ROWS || !is_table(node->src[0])) {
+            gathering.other_uses +=
+                ask && std::any_of(std::begin(node->src), std::end(node->src), is_table) ? 1 : 0;
+            return false;
+        }
+        if (!ask) {
+            std::vector<int32_t> rows(static_cast<size_t>(ggml_nelements(node->src[1])));
+            ggml_backend_tensor_get(node->src[1], rows.data(), 0, rows.size() * sizeof(int32_t));
+            gathering.row_bytes = node->src[0]->nb[1];
+            gathering.rows.push_back(std::move(rows));
+        }
+        return true;
+    }
+};
+
+TEST(MadeModel, TablesAreOnlyGatheredFromAndFromPagesAllOver) {
+    constexpr size_t page = 16384;
+    const ScratchDir dir;
+    const std::pair<const char *, const char *> tables[] = {
+        {"tiny-gemma-dense", "per_layer_token_embd.weight"},
+        {"tiny-gemma-dense", "token_embd.weight"},
+        {"tiny-hashed", "per_layer_token_embd.weight"},
+        {"tiny-vocab", "token_embd.weight"}};
+    for (const auto &[like, table] : tables) {
+        SCOPED_TRACE(std::string(like) + " " + table);
+        const std::string path = made({.like = like}, dir / "model.gguf");
+        Gathering gathering{.table = table};
+        Stock stock(path, &Gathering::watch, &gathering);
+        const auto count = static_cast<llama_token>(vocabulary_of(like));
+        std::set<size_t> pages;
+        for (llama_token token = 0; token < 32; ++token) {
+            ASSERT_FALSE(stock.decode({token * 211 % count}).empty());
+        }
+        for (const std::vector<int32_t> &rows : gathering.rows) {
+            for (const int32_t row : rows) {
+                pages.insert(static_cast<size_t>(row) * gathering.row_bytes / page);
+            }
+        }
+        EXPECT_EQ(gathering.rows.size(), 32U);
+        EXPECT_EQ(gathering.other_uses, 0U);
+        EXPECT_NE(page % gathering.row_bytes, 0U); // so that rows cross pages
+        EXPECT_GT(pages.size(), 16U);
+    }
+}
+
+TEST(MadeModel, HashedRowsFollowFromATokenAndTheTwoBefore) {
+    const ScratchDir dir;
+    const std::string path = made({.like = "tiny-hashed"}, dir / "model.gguf");
+    const auto last_rows = [&path](const std::vector<llama_token> &tokens) {
+        Gathering gathering{.table = "per_layer_token_embd.weight"};
+        Stock stock(path, &Gathering::watch, &gathering);
+        EXPECT_FALSE(stock.decode(tokens).empty());
+        const std::vector<int32_t> &rows = gathering.rows.at(0);
+        return std::vector<int32_t>(rows.end() - 4, rows.end());
+    };
+    const std::vector<int32_t> rows = last_rows({5, 6, 7, 8});
+    EXPECT_EQ(rows, last_rows({9, 6, 7, 8}));
+    const std::vector<int32_t> other = last_rows({5, 9, 7, 8}); // two rows are of the last two tokens only
+    EXPECT_TRUE(std::equal(rows.begin(), rows.begin() + 2, other.begin()));
+    EXPECT_NE(rows[2], other[2]);
+    EXPECT_NE(rows[3], other[3]);
 }
 
 } // namespace

@@ -39,7 +39,8 @@ std::string made(const ModelRecipe &recipe, const std::string &path) {
 
 TEST(MakeModel, SameRecipeAndSeedGiveTheSameBytes) {
     const ScratchDir dir;
-    for (const char *like : {"tiny-qwen3moe", "tiny-gemma4", "tiny-gpt-oss"}) {
+    for (const char *like : {"tiny-qwen3moe", "tiny-gemma4", "tiny-gemma-dense", "tiny-gpt-oss",
+                             "tiny-nemotron-h-moe", "tiny-hashed", "tiny-vocab"}) {
         made({.like = like}, dir / "a.gguf");
         made({.like = like}, dir / "b.gguf");
         made({.like = like, .seed = 8}, dir / "c.gguf");
@@ -135,6 +136,68 @@ TEST(MakeModel, BigRecipeHasTheRealShapeCutToTheLayersAskedFor) {
     EXPECT_EQ(richer, 24);
 }
 
+const TensorPlan &find_tensor(const ModelPlan &plan, const std::string &name) {
+    const auto at = std::find_if(plan.tensors.begin(), plan.tensors.end(),
+                                 [&name](const TensorPlan &tensor) { return tensor.name == name; });
+    EXPECT_NE(at, plan.tensors.end()) << name;
+    return *at;
+}
+
+uint64_t bytes_of(const TensorPlan &tensor) {
+    return ggml_row_size(static_cast<ggml_type>(tensor.type), tensor.shape[0]) *
+           static_cast<uint64_t>(tensor.shape[1] * tensor.shape[2]);
+}
+
+uint64_t bytes_of(const ModelPlan &plan) {
+    uint64_t bytes = 0;
+    for (const TensorPlan &tensor : plan.tensors) {
+        bytes += bytes_of(tensor);
+    }
+    return bytes;
+}
+
+TEST(MakeModel, LargeVocabularyRecipeHasItsTableApartFromTheOutput) {
+    const auto plan = plan_model({.like = "qwen3-248k"});
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->tensors.size(), 3U + 8 * 12);
+    const TensorPlan &table = find_tensor(*plan, "token_embd.weight");
+    EXPECT_EQ(table.shape, (std::array<int64_t, 4>{2048, 248320, 1, 1}));
+    EXPECT_EQ(bytes_of(table), 540344320U); // 515 MiB
+    EXPECT_EQ(find_tensor(*plan, "output.weight").shape, table.shape);
+    EXPECT_LT(bytes_of(*plan), 4'000'000'000U);
+}
+
+TEST(MakeModel, HashedRecipesHaveTablesThatHoldEveryHashsRows) {
+    for (const char *like : {"tiny-hashed", "hashed-20g"}) {
+        const auto plan = plan_model({.like = like});
+        ASSERT_TRUE(plan);
+        const auto numbers = [&plan](const std::string &name) {
+            for (const auto &[key, value] : plan->keys) {
+                if (key == "qwen4exp.ple." + name) {
+                    return std::get<std::vector<uint64_t>>(value);
+                }
+            }
+            return std::vector<uint64_t>{};
+        };
+        const std::vector<uint64_t> offsets = numbers("head_offsets");
+        const std::vector<uint64_t> sizes = numbers("head_vocab_sizes");
+        ASSERT_EQ(offsets.size(), sizes.size());
+        ASSERT_FALSE(offsets.empty());
+        for (size_t i = 1; i < offsets.size(); ++i) {
+            EXPECT_EQ(offsets[i], offsets[i - 1] + sizes[i - 1]) << like;
+        }
+        const int64_t rows = find_tensor(*plan, "per_layer_token_embd.weight").shape[1];
+        EXPECT_LE(offsets.back() + sizes.back(), static_cast<uint64_t>(rows)) << like;
+    }
+}
+
+TEST(MakeModel, HashedTableOfRealSizeHasOver20GBInAModelOfUnder30) {
+    const auto plan = plan_model({.like = "hashed-20g"});
+    ASSERT_TRUE(plan);
+    EXPECT_GE(bytes_of(find_tensor(*plan, "per_layer_token_embd.weight")), 20'000'000'000U);
+    EXPECT_LT(bytes_of(*plan), 30'000'000'000U);
+}
+
 TEST(MakeModel, ProgressEndsAtTheSizeOfTheFiles) {
     const ScratchDir dir;
     uint64_t last = 0;
@@ -186,6 +249,8 @@ TEST(MakeModel, UnknownRecipeAndTypeAreRefusedWithWhatThereIs) {
     refused({.like = "tiny-dense", .layers = -1}, "layers");
     refused({.like = "tiny-dense", .layers = 513}, "layers");
     refused({.like = "tiny-gemma4", .layers = 1}, "2 to");
+    refused({.like = "tiny-gemma-dense", .type = "q4_K"}, "no experts");
+    refused({.like = "hashed-20g", .type = "q4_K"}, "multiple of 256");
     refused({.like = "tiny-dense", .shards = 0}, "files");
     refused({.like = "tiny-dense", .shards = 100000}, "files");
     EXPECT_EQ(entries(dir), 0U);

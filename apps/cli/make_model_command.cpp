@@ -47,7 +47,7 @@ void add_make_model_command(CLI::App &app, int &exit_code) {
     }
     command->add_option("--like", flags->recipe.like, recipes)->required();
     command->add_option("-o,--out", flags->out, "File to write")->required();
-    command->add_option("--layers", flags->recipe.layers, "Layers; 0: as many as the real model")
+    command->add_option("--layers", flags->recipe.layers, "Layers; 0: the recipe's own number")
         ->check(CLI::Range(0, 1000))
         ->capture_default_str();
     command->add_option("--type", flags->recipe.type, "ggml type of the experts (default: the recipe's)");

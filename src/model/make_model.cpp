@@ -88,6 +88,9 @@ struct SetKey {
     void operator()(const std::vector<uint32_t> &value) const {
         gguf_set_arr_data(header, name, GGUF_TYPE_UINT32, value.data(), value.size());
     }
+    void operator()(const std::vector<uint64_t> &value) const {
+        gguf_set_arr_data(header, name, GGUF_TYPE_UINT64, value.data(), value.size());
+    }
 };
 
 struct GgmlContextDeleter {

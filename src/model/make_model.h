@@ -13,7 +13,7 @@ namespace sluice::model {
 /// What to write. The same recipe and seed give the same bytes on every machine.
 struct ModelRecipe {
     std::string like{}; ///< a name from recipe_names()
-    int layers = 0;     ///< 0: as many as the real model has
+    int layers = 0;     ///< 0: the recipe's own number
     std::string
         type{}; ///< ggml name of the experts' type ("q4_K", "mxfp4", "f16", ...); empty: the recipe's own
     uint64_t seed = 7;

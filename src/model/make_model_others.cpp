@@ -150,6 +150,15 @@ ModelPlan plan_tiny_gemma4(const RecipeChoice &choice) {
     return plan_gemma(GemmaShape{}, "tiny-gemma4", choice);
 }
 
+ModelPlan plan_tiny_gemma_dense(const RecipeChoice &choice) {
+    GemmaShape shape;
+    shape.experts.count = 0;
+    shape.vocabulary = 2048;
+    shape.per_layer = 64;
+    shape.tied = false;
+    return plan_gemma(shape, "tiny-gemma-dense", choice);
+}
+
 ModelPlan plan_tiny_gpt_oss(const RecipeChoice &choice) {
     PlanBuilder plan("gpt-oss", "tiny-gpt-oss");
     add_oss_keys(plan, choice.layers);

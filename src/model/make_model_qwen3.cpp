@@ -104,6 +104,14 @@ ModelPlan plan_qwen3_30b(const RecipeChoice &choice) {
     return plan_medium(real_shape(), "qwen3-30b-a3b", choice, choice.real_layers);
 }
 
+ModelPlan plan_qwen3_248k(const RecipeChoice &choice) {
+    Qwen3Shape shape = real_shape();
+    shape.vocabulary = 248320;
+    shape.embedding_type = GGML_TYPE_Q8_0;
+    shape.output_type = GGML_TYPE_Q4_K;
+    return plan_medium(shape, "qwen3-248k", choice, choice.layers); // no model of its own: never cut
+}
+
 ModelPlan plan_tiny_qwen3moe(const RecipeChoice &choice) {
     return plan_uniform(Qwen3Shape{}, "tiny-qwen3moe", choice);
 }
@@ -120,6 +128,13 @@ ModelPlan plan_tiny_tied(const RecipeChoice &choice) {
     Qwen3Shape shape;
     shape.tied = true;
     return plan_uniform(shape, "tiny-tied", choice);
+}
+
+ModelPlan plan_tiny_vocab(const RecipeChoice &choice) {
+    Qwen3Shape shape;
+    shape.vocabulary = 8192;
+    shape.embedding_type = GGML_TYPE_Q6_K; // rows of 210 bytes: many cross a page, and none is aligned
+    return plan_uniform(shape, "tiny-vocab", choice);
 }
 
 ModelPlan plan_tiny_dense(const RecipeChoice &choice) {

@@ -14,7 +14,8 @@
 
 namespace sluice::model {
 
-using KeyValue = std::variant<uint32_t, float, bool, std::string, std::vector<bool>, std::vector<uint32_t>>;
+using KeyValue = std::variant<uint32_t, float, bool, std::string, std::vector<bool>, std::vector<uint32_t>,
+                              std::vector<uint64_t>>;
 
 struct TensorPlan {
     std::string name;
@@ -65,12 +66,17 @@ private:
 std::string layer_tensor(int layer, std::string_view part);
 
 ModelPlan plan_qwen3_30b(const RecipeChoice &choice);
+ModelPlan plan_qwen3_248k(const RecipeChoice &choice);
 ModelPlan plan_tiny_qwen3moe(const RecipeChoice &choice);
 ModelPlan plan_tiny_mixed(const RecipeChoice &choice);
 ModelPlan plan_tiny_tied(const RecipeChoice &choice);
+ModelPlan plan_tiny_vocab(const RecipeChoice &choice);
 ModelPlan plan_tiny_dense(const RecipeChoice &choice);
 ModelPlan plan_tiny_gemma4(const RecipeChoice &choice);
+ModelPlan plan_tiny_gemma_dense(const RecipeChoice &choice);
 ModelPlan plan_tiny_gpt_oss(const RecipeChoice &choice);
 ModelPlan plan_tiny_nemotron_h_moe(const RecipeChoice &choice);
+ModelPlan plan_tiny_hashed(const RecipeChoice &choice);
+ModelPlan plan_hashed_20g(const RecipeChoice &choice);
 
 } // namespace sluice::model
