@@ -33,15 +33,22 @@ std::optional<std::string> after(const std::string &text, const std::string &pre
 }
 
 /// A variant is "stock-resident", "stock-mmap" or "sluice-<cache MiB>", then "-norepack" or "-plain" (stock
-/// only) for the weights' layout, then "@free" to run without the ceiling.
+/// only) for the weights' layout, "-rows" and "-mmap" (Sluice only) for row streaming and mapped dense
+/// weights, then "@free" to run without the ceiling.
 std::string command_of(const std::string &variant, const Options &options, const std::string &folder) {
     std::string name = variant.substr(0, variant.find('@'));
     std::string layout = "repack";
     for (const auto &[suffix, meaning] :
          {std::pair{"-norepack", "no-repack"}, std::pair{"-plain", "plain-experts"}}) {
         if (const size_t at = name.find(suffix); at != std::string::npos) {
-            name.erase(at);
+            name.erase(at, std::string(suffix).size());
             layout = meaning;
+        }
+    }
+    for (const auto &[suffix, meaning] : {std::pair{"-rows", "+rows"}, std::pair{"-mmap", "+mmap"}}) {
+        if (const size_t at = name.find(suffix); at != std::string::npos && after(name, "sluice-")) {
+            name.erase(at, std::string(suffix).size());
+            layout += meaning;
         }
     }
     const std::string tail =
@@ -102,24 +109,27 @@ struct Result {
 void print(const Options &options, const std::vector<Result> &results) {
     fmt::print("| variant | ms per token (median) | rounds' range | quartiles of tokens | x of {} | load s | "
                "peak MiB | "
-               "MiB read per token | hit rate | waiting ms per token | prefill s |\n"
-               "|---|---|---|---|---|---|---|---|---|---|---|\n",
+               "MiB read per token | hit rate | waiting ms per token | prefill s | dense MiB | "
+               "MiB of rows per 100 tokens |\n"
+               "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
                options.variants[0]);
     const double base = quantile(results[0].round_medians, 0.5);
     for (size_t i = 0; i < results.size(); ++i) {
         const Result &result = results[i];
         const double median = quantile(result.round_medians, 0.5);
         const bool streamed = result.last.contains("hit_rate");
-        fmt::print("| {} | {:.2f} | {:.2f} - {:.2f} | {:.2f} - {:.2f} | {:.2f} | {:.2f} | {:.0f} | {} | {} | "
-                   "{} | {:.2f} |\n",
-                   options.variants[i], median, quantile(result.round_medians, 0),
-                   quantile(result.round_medians, 1), quantile(result.tokens, 0.25),
-                   quantile(result.tokens, 0.75), base / median, result.last["load_s"].get<double>(),
-                   result.last["peak_bytes"].get<double>() / 1048576.0,
-                   streamed ? fmt::format("{:.1f}", result.last["read_mib_per_token"].get<double>()) : "-",
-                   streamed ? fmt::format("{:.3f}", result.last["hit_rate"].get<double>()) : "-",
-                   streamed ? fmt::format("{:.1f}", result.last["stall_ms_per_token"].get<double>()) : "-",
-                   result.last["prefill_s"].get<double>());
+        fmt::print(
+            "| {} | {:.2f} | {:.2f} - {:.2f} | {:.2f} - {:.2f} | {:.2f} | {:.2f} | {:.0f} | {} | {} | "
+            "{} | {:.2f} | {} | {} |\n",
+            options.variants[i], median, quantile(result.round_medians, 0), quantile(result.round_medians, 1),
+            quantile(result.tokens, 0.25), quantile(result.tokens, 0.75), base / median,
+            result.last["load_s"].get<double>(), result.last["peak_bytes"].get<double>() / 1048576.0,
+            streamed ? fmt::format("{:.1f}", result.last["read_mib_per_token"].get<double>()) : "-",
+            streamed ? fmt::format("{:.3f}", result.last["hit_rate"].get<double>()) : "-",
+            streamed ? fmt::format("{:.1f}", result.last["stall_ms_per_token"].get<double>()) : "-",
+            result.last["prefill_s"].get<double>(),
+            streamed ? fmt::format("{:.0f}", result.last["dense_mib"].get<double>()) : "-",
+            streamed ? fmt::format("{:.2f}", result.last["row_mib_per_100_tokens"].get<double>()) : "-");
     }
 }
 

@@ -1,6 +1,8 @@
 // Sluice, decoding one token at a time. Prints one JSON object.
 //
-//   sluice_decode MODEL CACHE_MIB THREADS PROMPT_TOKENS TOKENS repack|no-repack [IO_THREADS]
+//   sluice_decode MODEL CACHE_MIB THREADS PROMPT_TOKENS TOKENS LAYOUT [IO_THREADS]
+//
+// LAYOUT: repack or no-repack, then "+rows" for row streaming, "+mmap" for mapped dense weights.
 
 #include "bench_prompt.h"
 
@@ -10,8 +12,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace {
 
@@ -30,18 +32,22 @@ int failed(const sluice::Error &error) {
 
 int main(int argc, char **argv) {
     if (argc < 7 || argc > 8) {
-        std::fprintf(
-            stderr,
-            "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS repack|no-repack [IO_THREADS]\n");
+        std::fprintf(stderr, "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS "
+                             "repack|no-repack[+rows][+mmap] [IO_THREADS]\n");
         return 2;
     }
     const int count = std::atoi(argv[5]);
+    const std::string layout = argv[6];
+    const auto asks = [&layout](const char *word) { return layout.find(word) != std::string::npos; };
     const auto load_start = Clock::now();
-    auto model = sluice::Model::load({.path = argv[1],
-                                      .stream = sluice::StreamMode::Force,
-                                      .cache_bytes = std::strtoull(argv[2], nullptr, 10) << 20U,
-                                      .io_threads = argc == 8 ? std::atoi(argv[7]) : 4,
-                                      .repack = std::strcmp(argv[6], "repack") == 0});
+    auto model = sluice::Model::load(
+        {.path = argv[1],
+         .stream = sluice::StreamMode::Force,
+         .cache_bytes = std::strtoull(argv[2], nullptr, 10) << 20U,
+         .dense_weights = asks("+mmap") ? sluice::DenseWeights::Mmap : sluice::DenseWeights::Anon,
+         .row_stream = asks("+rows"),
+         .io_threads = argc == 8 ? std::atoi(argv[7]) : 4,
+         .repack = !asks("no-repack")});
     if (!model) {
         return failed(model.error());
     }
@@ -56,6 +62,7 @@ int main(int argc, char **argv) {
     const size_t vocabulary = session->vocab_size();
     const auto prompt = sluice::bench::prompt_tokens(static_cast<size_t>(std::atoi(argv[4])), vocabulary);
     sluice::ExpertStats before;
+    sluice::RowStats rows_before;
     std::vector<double> token_ms;
     // Twice the same: the first pass warms caches up, the second is measured.
     for (int pass = 0; pass < 2; ++pass) {
@@ -67,6 +74,7 @@ int main(int argc, char **argv) {
         }
         result["prefill_s"] = seconds_since(prefill_start);
         before = session->stats().experts;
+        rows_before = session->stats().rows;
         for (int i = 0; i < count; ++i) {
             const sluice::Token token = sluice::bench::next_token(i, vocabulary);
             const auto start = Clock::now();
@@ -76,7 +84,8 @@ int main(int argc, char **argv) {
             token_ms.push_back(seconds_since(start) * 1e3);
         }
     }
-    const sluice::ExpertStats after = session->stats().experts;
+    const sluice::RunStats end = session->stats();
+    const sluice::ExpertStats &after = end.experts;
     const auto asked = static_cast<double>(after.hits - before.hits + after.misses - before.misses);
     result["token_ms"] = token_ms;
     result["peak_bytes"] = sluice::bench::peak_resident_bytes();
@@ -84,6 +93,11 @@ int main(int argc, char **argv) {
         static_cast<double>(after.bytes_read - before.bytes_read) / 1048576.0 / count;
     result["hit_rate"] = asked > 0 ? static_cast<double>(after.hits - before.hits) / asked : 0.0;
     result["stall_ms_per_token"] = (after.stall_seconds - before.stall_seconds) * 1e3 / count;
+    result["dense_mib"] = static_cast<double>(end.dense_bytes) / 1048576.0;
+    result["row_table_mib"] = static_cast<double>(end.rows.table_bytes) / 1048576.0;
+    result["row_mib_per_100_tokens"] =
+        static_cast<double>(end.rows.bytes_read - rows_before.bytes_read) / 1048576.0 / count * 100;
+    result["row_stall_ms_per_token"] = (end.rows.stall_seconds - rows_before.stall_seconds) * 1e3 / count;
     std::printf("%s\n", result.dump().c_str());
     std::fflush(stdout);
     std::_Exit(0); // freeing gigabytes is not what is measured

@@ -107,7 +107,8 @@ TEST_F(FaultySession, EveryReadMayBeTheOneThatFails) {
         plan_->clear();
         ASSERT_FALSE(decoded) << "with read " << nth << " failing";
         session_->reset();
-        ASSERT_TRUE(session_->decode(prompt_));
+        const Status again = session_->decode(prompt_);
+        ASSERT_TRUE(again) << again.error().message << " after read " << nth << " had failed";
         EXPECT_EQ(last_logits(), expected) << "after read " << nth << " had failed";
     }
 }

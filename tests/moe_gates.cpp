@@ -1,5 +1,6 @@
 // Byte identity: a streamed run gives every logit byte that stock llama.cpp gives.
 
+#include "residency/row_source.h"
 #include "support/gate.h"
 
 #include <algorithm>
@@ -171,6 +172,200 @@ INSTANTIATE_TEST_SUITE_P(Upstream, Architecture,
                              std::replace(name.begin(), name.end(), '-', '_');
                              return name;
                          });
+
+// -- ways of holding dense weights
+// --------------------------------------------------------------------------------
+
+std::string dense_name(DenseWeights mode) {
+    constexpr const char *kNames[] = {"Anon", "Mmap", "Warm", "Locked"};
+    return kNames[static_cast<int>(mode)];
+}
+
+class Dense : public testing::TestWithParam<DenseWeights> {};
+
+TEST_P(Dense, Repacked) {
+    expect_identical({.model = embedded(), .dense = GetParam()});
+}
+
+TEST_P(Dense, NotRepacked) {
+    expect_identical({.model = embedded(), .repack = false, .dense = GetParam()});
+}
+
+TEST_P(Dense, TiedEmbeddingsOfASplitModel) {
+    expect_identical({.model = tiny_model("tiny-tied", "", 2), .dense = GetParam()});
+}
+
+TEST_P(Dense, HybridNotRepacked) {
+    expect_identical({.model = tiny_model("tiny-nemotron-h-moe"), .repack = false, .dense = GetParam()});
+}
+
+INSTANTIATE_TEST_SUITE_P(Weights, Dense,
+                         testing::Values(DenseWeights::Anon, DenseWeights::Mmap, DenseWeights::Warm,
+                                         DenseWeights::Locked),
+                         [](const auto &info) { return dense_name(info.param); });
+
+// -- row-gathered tables: G15a with the default window, G15b with a window of one slab
+// ---------------------------------------------------
+
+constexpr uint64_t kDefaultWindow = uint64_t{64} << 20U;
+constexpr uint64_t kOneSlab = residency::kSlabBytes;
+
+/// A model with a table that qualifies, and how it is run.
+struct RowCase {
+    const char *name;
+    std::string (*model)();
+    GateConfig config = {};
+};
+
+void PrintTo(const RowCase &row_case, std::ostream *out) {
+    *out << row_case.name;
+}
+
+class RowGate : public testing::TestWithParam<RowCase> {
+protected:
+    static GateRun run(uint64_t window) {
+        GateConfig config = GetParam().config;
+        config.model = GetParam().model();
+        config.row_window = window;
+        return expect_identical(config);
+    }
+};
+
+const RowCase kRowCases[] = {
+    {"qwen3moe_untied", [] { return tiny_model("tiny-vocab"); }},
+    {"qwen3moe_saved_upstream", [] { return arch_model("qwen3moe-moe"); }},
+    {"qwen3moe_split", [] { return tiny_model("tiny-vocab", "q4_K", 3); }},
+    {"gemma4_fused_experts_per_layer_table", [] { return tiny_model("tiny-gemma4"); }},
+    {"qwen4exp_hashed_table", [] { return arch_model("qwen4exp-moe"); }},
+    {"hashed_table", [] { return tiny_model("tiny-hashed"); }},
+    {"dense_gemma_per_layer_table", [] { return tiny_model("tiny-gemma-dense"); }, {.experts = false}},
+    {"gathers_of_512_tokens",
+     [] { return tiny_model("tiny-vocab"); },
+     {.cache = CacheSize::Everything, .ubatch = 512, .prompt = 512, .drawn = 4}},
+    {"gathers_of_1_token", [] { return tiny_model("tiny-vocab"); }, {.prompt = 1, .drawn = 40}},
+    {"hashed_table_512_tokens",
+     [] { return tiny_model("tiny-hashed"); },
+     {.cache = CacheSize::Everything, .ubatch = 512, .prompt = 512, .drawn = 4}},
+    {"several_sequences_in_a_batch",
+     [] { return tiny_model("tiny-vocab"); },
+     {.batch = BatchKind::Sequences}},
+    {"several_sequences_hashed", [] { return tiny_model("tiny-hashed"); }, {.batch = BatchKind::Sequences}},
+    {"vectors_instead_of_tokens", [] { return tiny_model("tiny-vocab"); }, {.batch = BatchKind::Embeddings}},
+    {"buffered_reads", [] { return tiny_model("tiny-vocab"); }, {.direct = false}},
+    {"without_repacking", [] { return tiny_model("tiny-vocab"); }, {.repack = false}},
+    {"one_thread", [] { return tiny_model("tiny-hashed"); }, {.threads = 1}},
+    {"dense_mmap", [] { return tiny_model("tiny-vocab"); }, {.dense = DenseWeights::Mmap}},
+    {"dense_mmap_not_repacked",
+     [] { return tiny_model("tiny-gemma4"); },
+     {.repack = false, .dense = DenseWeights::Mmap}},
+    {"dense_warm_hashed", [] { return tiny_model("tiny-hashed"); }, {.dense = DenseWeights::Warm}},
+    {"dense_locked", [] { return tiny_model("tiny-vocab"); }, {.dense = DenseWeights::Locked}},
+    {"dense_gemma_mmap",
+     [] { return tiny_model("tiny-gemma-dense"); },
+     {.repack = false, .dense = DenseWeights::Mmap, .experts = false}},
+    {"two_prompts", [] { return tiny_model("tiny-vocab"); }, {.ubatch = 7, .prompt = 40, .prompts = 2}},
+};
+
+using G15a = RowGate;
+TEST_P(G15a, DefaultWindow) {
+    EXPECT_EQ(run(kDefaultWindow).stats.rows.evictions, 0U);
+}
+
+using G15b = RowGate;
+TEST_P(G15b, WindowOfOneSlab) {
+    run(kOneSlab);
+}
+
+const auto row_case_name = [](const auto &info) { return std::string(info.param.name); };
+INSTANTIATE_TEST_SUITE_P(Rows, G15a, testing::ValuesIn(kRowCases), row_case_name);
+INSTANTIATE_TEST_SUITE_P(Rows, G15b, testing::ValuesIn(kRowCases), row_case_name);
+
+uint64_t row_bytes_but(const std::vector<RowTableInfo> &tables, const RowTableInfo &left_out) {
+    uint64_t bytes = 0;
+    for (const RowTableInfo &table : tables) {
+        bytes += table.name == left_out.name ? 0 : table.bytes;
+    }
+    return bytes;
+}
+
+/// llama.cpp asks about the head before the embeddings in some architectures (tiny-gemma4), after them in
+/// others.
+TEST(RowTables, TiedEmbeddingsDoNotQualify) {
+    for (const char *recipe : {"tiny-tied", "tiny-gemma4"}) {
+        for (const bool repack : {true, false}) {
+            for (const DenseWeights dense : {DenseWeights::Anon, DenseWeights::Mmap}) {
+                GateConfig config{.model = tiny_model(recipe), .repack = repack, .dense = dense};
+                const std::vector<float> stock = run_stock(config);
+                config.row_window = kDefaultWindow;
+                const GateRun streamed = run_streamed(config);
+                EXPECT_EQ(streamed.logits, stock);
+                const auto tied = std::find_if(streamed.row_tables.begin(), streamed.row_tables.end(),
+                                               [](const RowTableInfo &table) { return !table.streamed; });
+                ASSERT_NE(tied, streamed.row_tables.end());
+                EXPECT_NE(tied->reason.find("tied"), std::string::npos) << tied->reason;
+                EXPECT_EQ(streamed.stats.rows.table_bytes, row_bytes_but(streamed.row_tables, *tied))
+                    << "a tied table saves no memory";
+                EXPECT_EQ(streamed.stats.experts.materialized, 0U);
+            }
+        }
+    }
+}
+
+TEST(RowTables, TiedEmbeddingsAreInMemoryOnce) {
+    const std::string path = tiny_model("tiny-tied");
+    for (const bool repack : {true, false}) {
+        uint64_t dense[2] = {};
+        for (const bool rows : {false, true}) {
+            auto model = Model::load({.path = path,
+                                      .stream = StreamMode::Force,
+                                      .cache_bytes = uint64_t{64} << 20U,
+                                      .row_stream = rows,
+                                      .repack = repack});
+            ASSERT_TRUE(model) << model.error().message;
+            auto session = Session::create(*model, {.context_tokens = 64, .threads = 1});
+            ASSERT_TRUE(session) << session.error().message;
+            dense[rows ? 1 : 0] = session->stats().dense_bytes;
+        }
+        EXPECT_LE(dense[1], dense[0]) << "repack " << repack;
+    }
+}
+
+TEST(RowTables, WhereTheIndicesComeFromIsReported) {
+    for (const char *recipe : {"tiny-vocab", "tiny-hashed", "tiny-gemma-dense"}) {
+        const GateRun run = run_streamed({.model = tiny_model(recipe), .row_window = kDefaultWindow});
+        ASSERT_FALSE(run.row_tables.empty());
+        for (const RowTableInfo &table : run.row_tables) {
+            EXPECT_TRUE(table.streamed) << table.name << ": " << table.reason;
+            EXPECT_TRUE(table.index_is_input) << table.name;
+            EXPECT_FALSE(table.index_is_computed) << table.name;
+        }
+    }
+}
+
+// gemma4 looks at row 0 of its per-layer table itself where vectors stand in the place of tokens.
+TEST(RowTables, TableUsedOtherwiseForVectorsIsBroughtIn) {
+    const GateConfig config{
+        .model = tiny_model("tiny-gemma-dense"), .row_window = kOneSlab, .batch = BatchKind::Embeddings};
+    const GateRun streamed = run_streamed(config);
+    EXPECT_EQ(streamed.logits, run_stock(config));
+    EXPECT_EQ(streamed.stats.experts.materialized, 1U);
+}
+
+TEST(RowTables, ExpertCountersAreTheSameWithAndWithout) {
+    for (const CacheSize cache : {CacheSize::WorkingSet, CacheSize::Everything}) {
+        GateConfig config{.model = tiny_model("tiny-vocab"), .cache = cache, .prompt = 1, .drawn = 30};
+        const ExpertStats off = run_streamed(config).stats.experts;
+        config.row_window = kOneSlab;
+        const ExpertStats on = run_streamed(config).stats.experts;
+        EXPECT_EQ(on.hits, off.hits);
+        EXPECT_EQ(on.misses, off.misses);
+        EXPECT_EQ(on.evictions, off.evictions);
+        EXPECT_EQ(on.rereads, off.rereads);
+        EXPECT_EQ(on.prefetched, off.prefetched);
+        EXPECT_EQ(on.bytes_read, off.bytes_read);
+        EXPECT_EQ(on.device_bytes, off.device_bytes);
+    }
+}
 
 // -- several at once
 // ----------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 // never registers its device. Writes every logit of every prompt token and of every greedily drawn one as raw
 // floats.
 //
-//   stock_logits MODEL OUT THREADS UBATCH PROMPT_TOKENS DRAWN_TOKENS PROMPTS repack|no-repack
+//   stock_logits MODEL OUT THREADS UBATCH PROMPT_TOKENS DRAWN_TOKENS PROMPTS repack|no-repack BATCH
+// (BATCH: tokens|sequences|embeddings)
 
+#include "support/gate_batch.h"
 #include "support/gate_prompt.h"
 
 #include "ggml-backend-impl.h"
@@ -35,6 +37,7 @@ struct Arguments {
     int drawn = 1;
     int prompts = 1;
     bool repack = true;
+    sluice::test::BatchKind kind = sluice::test::BatchKind::Tokens;
 };
 
 bool decode(llama_context *context, const std::vector<int32_t> &tokens, size_t begin, size_t count,
@@ -83,12 +86,21 @@ bool run(const Arguments &arguments, llama_context *context, size_t vocabulary, 
     return true;
 }
 
+bool run_batches(sluice::test::BatchKind kind, llama_context *context, size_t vocabulary, std::FILE *out) {
+    std::vector<float> logits;
+    const bool decoded = kind == sluice::test::BatchKind::Sequences
+                             ? sluice::test::decode_sequences(context, vocabulary, logits)
+                             : sluice::test::decode_embeddings(context, vocabulary, logits);
+    return decoded && std::fwrite(logits.data(), sizeof(float), logits.size(), out) == logits.size();
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
-    if (argc != 9) {
+    if (argc != 10) {
         std::fprintf(stderr,
-                     "usage: stock_logits MODEL OUT THREADS UBATCH PROMPT DRAWN PROMPTS repack|no-repack\n");
+                     "usage: stock_logits MODEL OUT THREADS UBATCH PROMPT DRAWN PROMPTS repack|no-repack "
+                     "tokens|sequences|embeddings\n");
         return 2;
     }
     const Arguments arguments{argv[1],
@@ -98,7 +110,8 @@ int main(int argc, char **argv) {
                               static_cast<size_t>(std::atoi(argv[5])),
                               std::atoi(argv[6]),
                               std::atoi(argv[7]),
-                              std::strcmp(argv[8], "repack") == 0};
+                              std::strcmp(argv[8], "repack") == 0,
+                              sluice::test::batch_kind(argv[9])};
     llama_log_set(
         [](ggml_log_level level, const char *text, void *) {
             if (level == GGML_LOG_LEVEL_ERROR) {
@@ -121,19 +134,19 @@ int main(int argc, char **argv) {
     if (model == nullptr) {
         return 1;
     }
-    llama_context_params context_params = llama_context_default_params();
-    context_params.n_ctx = 256;
-    context_params.n_batch = static_cast<uint32_t>(arguments.ubatch);
-    context_params.n_ubatch = static_cast<uint32_t>(arguments.ubatch);
-    context_params.n_threads = arguments.threads;
-    context_params.n_threads_batch = arguments.threads;
+    const llama_context_params context_params = sluice::test::gate_context(
+        arguments.prompt + static_cast<size_t>(arguments.drawn), static_cast<uint32_t>(arguments.ubatch),
+        arguments.threads, arguments.kind);
     llama_context *context = llama_init_from_model(model, context_params);
     std::FILE *out = std::fopen(arguments.out.c_str(), "wb");
     if (context == nullptr || out == nullptr) {
         return 1;
     }
     const auto vocabulary = static_cast<size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model)));
-    const bool ok = run(arguments, context, vocabulary, out) && std::fclose(out) == 0;
+    const bool computed = arguments.kind == sluice::test::BatchKind::Tokens
+                              ? run(arguments, context, vocabulary, out)
+                              : run_batches(arguments.kind, context, vocabulary, out);
+    const bool ok = computed && std::fclose(out) == 0;
     llama_free(context);
     llama_model_free(model);
     return ok ? 0 : 1;

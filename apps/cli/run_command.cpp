@@ -16,6 +16,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,9 @@ struct RunFlags {
     bool moe_stream = false;
     bool no_moe_stream = false;
     std::string cache_mb = "auto";
+    DenseWeights dense_weights = DenseWeights::Anon;
+    bool row_stream = false;
+    double row_stream_mb = 64;
     int io_threads = 4;
     bool no_direct = false;
     bool no_repack = false;
@@ -56,6 +60,16 @@ std::string check_cache(const std::string &text) {
     return text == "auto" || (number && std::stoul(text) > 0)
                ? ""
                : "'" + text + "' is neither a number of MiB above 0 nor 'auto'";
+}
+
+std::string check_row_window(const std::string &text) {
+    constexpr double kMostMebibytes = 1 << 24; // 16 TiB: more cannot be meant
+    char *end = nullptr;
+    const double mebibytes = std::strtod(text.c_str(), &end);
+    const bool number = !text.empty() && *end == '\0' && mebibytes <= kMostMebibytes;
+    return number && mebibytes * 64 >= 1 // a slab is a 64th of a MiB
+               ? ""
+               : "'" + text + "' is not a number of MiB that holds at least one slab of 16 KiB";
 }
 
 void add_sampling_flags(CLI::App &command, RunFlags &flags) {
@@ -114,6 +128,27 @@ void add_flags(CLI::App &command, RunFlags &flags) {
         .add_option("--cache-mb", flags.cache_mb, "Expert cache in MiB, or 'auto': what free memory allows")
         ->check(check_cache)
         ->capture_default_str();
+    const std::map<std::string, DenseWeights> dense_modes{{"anon", DenseWeights::Anon},
+                                                          {"mmap", DenseWeights::Mmap},
+                                                          {"warm", DenseWeights::Warm},
+                                                          {"locked", DenseWeights::Locked},
+                                                          {"ahwb", DenseWeights::Ahwb}};
+    command
+        .add_option("--dense-weights", flags.dense_weights,
+                    "How weights that every token needs are held while streaming: anon, mmap, warm, locked, "
+                    "ahwb (Android)")
+        ->transform(CLI::CheckedTransformer(dense_modes))
+        ->default_str("anon");
+    CLI::Option *rows =
+        command
+            .add_flag("--row-stream", flags.row_stream,
+                      "With --moe-stream: read only the rows that are gathered of weights never multiplied")
+            ->needs(stream);
+    command.add_option("--row-stream-mb", flags.row_stream_mb, "MiB of such rows to keep in memory")
+        ->check(check_row_window)
+        ->capture_default_str()
+        ->needs(stream)
+        ->needs(rows);
     command.add_option("--io-threads", flags.io_threads, "Threads that read experts")
         ->check(CLI::Range(1, 64))
         ->capture_default_str();
@@ -130,6 +165,9 @@ ModelOptions model_options(const RunFlags &flags, ProgressLine &progress, const 
     if (flags.cache_mb != "auto") {
         options.cache_bytes = std::stoull(flags.cache_mb) << 20U;
     }
+    options.dense_weights = flags.dense_weights;
+    options.row_stream = flags.row_stream;
+    options.row_window_bytes = static_cast<uint64_t>(flags.row_stream_mb * (1U << 20U));
     options.io_threads = flags.io_threads;
     options.direct = !flags.no_direct;
     options.repack = !flags.no_repack;
@@ -235,6 +273,14 @@ private:
             return fail(session.error());
         }
         session_.emplace(std::move(*session));
+        if (!model_->info().dense_note.empty()) {
+            std::fprintf(stderr, "sluice: %s\n", model_->info().dense_note.c_str());
+        }
+        if (flags_.row_stream) {
+            for (const std::string &line : telemetry::row_table_lines(model_->row_tables())) {
+                std::fprintf(stderr, "%s\n", line.c_str());
+            }
+        }
         const unsigned cores = std::thread::hardware_concurrency();
         if (cores > 0 && session_->threads() > static_cast<int>(cores)) {
             std::fprintf(stderr,

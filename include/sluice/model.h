@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -20,16 +21,30 @@ struct ModelInfo {
     std::string path;
     std::string description; ///< llama.cpp's one-line description
     bool streaming = false;
-    std::string mode_reason;     ///< one sentence: why this mode
-    uint64_t file_bytes = 0;     ///< all shards together
-    uint64_t streamed_bytes = 0; ///< expert slices left on storage
-    uint64_t dense_bytes = 0;    ///< weights held in memory
-    size_t expert_banks = 0;     ///< streamed weights
-    bool direct = false;         ///< expert reads go past the page cache
-    std::string direct_refusal;  ///< why not, if they were wanted and don't
+    std::string mode_reason;      ///< one sentence: why this mode
+    uint64_t file_bytes = 0;      ///< all shards together
+    uint64_t streamed_bytes = 0;  ///< expert slices left on storage
+    uint64_t dense_bytes = 0;     ///< weights held in memory
+    uint64_t mapped_bytes = 0;    ///< of dense_bytes: mapped from the file instead of held in memory
+    bool dense_locked = false;    ///< dense weights are locked in memory; once a session exists
+    std::string dense_note;       ///< why dense weights are not held as asked; empty if they are
+    size_t expert_banks = 0;      ///< streamed weights
+    uint64_t row_table_bytes = 0; ///< weights of which only rows are read
+    bool direct = false;          ///< expert reads go past the page cache
+    std::string direct_refusal;   ///< why not, if they were wanted and don't
     double load_seconds = 0;
     std::optional<uint64_t> load_read_bytes; ///< bytes the process asked of files while loading
     std::optional<uint64_t> load_peak_bytes; ///< highest resident set until loading ended
+};
+
+/// A weight that the graphs gather rows from, and what became of it. Only known under row streaming.
+struct RowTableInfo {
+    std::string name;
+    uint64_t bytes = 0;
+    bool streamed = false;          ///< its rows come from storage and it takes no memory of its own
+    std::string reason;             ///< if not streamed: why, completing "... because"
+    bool index_is_input = false;    ///< indices seen so far: inputs of the graph, read ahead at its start
+    bool index_is_computed = false; ///< indices seen so far: computed by the graph
 };
 
 /// Movable handle; destroy sessions before their model. Sessions on one model share its expert cache and
@@ -49,6 +64,10 @@ public:
     Model &operator=(Model &&) noexcept;
 
     [[nodiscard]] const ModelInfo &info() const;
+
+    /// Weights that rows are gathered from, in the order they were loaded; empty without row streaming. How
+    /// their indices come is known once a session exists.
+    [[nodiscard]] std::vector<RowTableInfo> row_tables() const;
 
     /// The model's own chat template, if it has one.
     [[nodiscard]] bool has_chat_template() const;

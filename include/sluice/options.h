@@ -15,14 +15,28 @@ enum class StreamMode {
     Never, ///< always resident
 };
 
+/// How dense weights (those that every token multiplies) are held while streaming. Weights that llama.cpp
+/// repacks for its fastest kernels are in anonymous memory in every mode.
+enum class DenseWeights {
+    Anon,   ///< read once, past the page cache, into anonymous memory
+    Mmap,   ///< mapped from the file, read when first touched
+    Warm,   ///< mapped, and read once while loading
+    Locked, ///< as Anon, and locked against being swapped out
+    Ahwb,   ///< Android's AHardwareBuffer memory; refused elsewhere
+};
+
 /// How to load a model.
 struct ModelOptions {
     std::string path = {}; ///< a GGUF file, or the first of several shards
     StreamMode stream = StreamMode::Auto;
     /// Expert cache; empty: what free memory allows, a floor left to the system.
     std::optional<uint64_t> cache_bytes = {};
-    int io_threads = 4; ///< threads that read slices, 1 to 64
-    bool direct = true; ///< read past the page cache where the file system can
+    DenseWeights dense_weights = DenseWeights::Anon;
+    /// While streaming: read only the rows that are gathered of weights that are never multiplied.
+    bool row_stream = false;
+    uint64_t row_window_bytes = uint64_t{64} << 20U; ///< what all such tables keep in memory; at least 16 KiB
+    int io_threads = 4;                              ///< threads that read slices, 1 to 64
+    bool direct = true;                              ///< read past the page cache where the file system can
     bool repack = true; ///< let llama.cpp repack dense weights for its fastest kernels
     /// Called with 0..1 while loading, on the loading thread; false cancels.
     std::function<bool(float)> progress = {};

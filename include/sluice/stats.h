@@ -28,6 +28,26 @@ struct ExpertStats {
     size_t slots = 0;
 };
 
+/// Totals of the row-gathered tables since the model was loaded, shared by its sessions. All 0 without
+/// ModelOptions::row_stream.
+struct RowStats {
+    uint64_t table_bytes = 0;    ///< tables off the resident set: neither tied nor brought in whole
+    uint64_t resident_bytes = 0; ///< slabs of them held now
+    uint64_t rows = 0;           ///< rows gathered, repeated ones counted each time
+    uint64_t reads = 0;          ///< requests made of storage
+    uint64_t bytes_read = 0;     ///< bytes they asked for
+    uint64_t evictions = 0;      ///< slabs given back
+    uint64_t read_errors = 0;
+    double stall_seconds = 0; ///< compute waited for rows
+    double busy_seconds = 0;  ///< at least one request was in flight
+};
+
+/// Shares of the dense weights' bytes, 0 to 1, from a sample of their pages. Row tables are not among them.
+struct DenseResidency {
+    std::optional<double> resident; ///< in memory now
+    std::optional<double> swapped;  ///< in swap or zram
+};
+
 /// A snapshot of a session.
 struct RunStats {
     uint64_t prompt_tokens = 0;
@@ -38,9 +58,11 @@ struct RunStats {
     uint64_t generate_hits = 0;
     uint64_t generate_misses = 0;
     ExpertStats experts;
+    RowStats rows;
     uint64_t dense_bytes = 0;   ///< weights held in memory
     uint64_t context_bytes = 0; ///< KV cache and other per-sequence state
     uint64_t compute_bytes = 0; ///< llama.cpp's compute buffers
+    DenseResidency dense_residency;
     std::optional<uint64_t> peak_resident_bytes;
 };
 

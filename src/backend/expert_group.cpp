@@ -134,7 +134,7 @@ void ExpertGroup::make_items(ExpertStep &step) {
         for (const ExpertUse &use : step.uses) {
             WorkItem &item = step.items[next++];
             item.use = &use;
-            item.key = {use.weight->bank, static_cast<uint32_t>(expert.id)};
+            item.key = {use.weight->index, static_cast<uint32_t>(expert.id)};
             item.tokens = {token_uses_.data() + expert.first, expert.count};
             item.chunks = chunks_of(use.weight->tensor, step.kind);
             item.slot.store(nullptr, std::memory_order_relaxed);
@@ -150,7 +150,7 @@ bool ExpertGroup::fits_at_once() const {
     std::vector<size_t> needed(plan.classes.size());
     for (const auto &step : steps_) {
         for (const ExpertUse &use : step->uses) {
-            needed[plan.class_of_bank[use.weight->bank]] += experts_.size();
+            needed[plan.class_of_bank[use.weight->index]] += experts_.size();
         }
     }
     for (size_t c = 0; c < needed.size(); ++c) {
@@ -225,7 +225,7 @@ void ExpertGroup::read_ahead() const {
     for (const auto &step : next_->steps_) {
         for (int64_t expert = 0; expert < next_->expert_count(); ++expert) {
             for (const ExpertUse &use : step->uses) {
-                keys.push_back({use.weight->bank, static_cast<uint32_t>(expert)});
+                keys.push_back({use.weight->index, static_cast<uint32_t>(expert)});
             }
         }
     }

@@ -7,18 +7,8 @@
 
 namespace sluice::backend {
 
-namespace {
-
-/// Operations that only describe memory; whoever uses their result is looked at instead.
-bool only_describes(ggml_op op) {
-    return op == GGML_OP_NONE || op == GGML_OP_VIEW || op == GGML_OP_RESHAPE || op == GGML_OP_PERMUTE ||
-           op == GGML_OP_TRANSPOSE;
-}
-
-} // namespace
-
 Result<std::unique_ptr<GraphPlan>> GraphPlan::build(const ggml_cgraph *graph, StreamedStore &store) {
-    if (store.cache() == nullptr) {
+    if (store.has_banks() && store.cache() == nullptr) {
         return fail(ErrorCode::Internal,
                     "a graph with streamed experts was run before their cache was created");
     }
@@ -33,7 +23,8 @@ Result<std::unique_ptr<GraphPlan>> GraphPlan::build(const ggml_cgraph *graph, St
 
 Status GraphPlan::classify(const ggml_cgraph *graph) {
     for (int i = 0; i < graph->n_nodes; ++i) {
-        if (only_describes(graph->nodes[i]->op)) {
+        // ggml skips nodes without the flag.
+        if (only_describes(graph->nodes[i]->op) || (graph->nodes[i]->flags & GGML_TENSOR_FLAG_COMPUTE) == 0) {
             continue;
         }
         for (int source = 0; source < GGML_MAX_SRC; ++source) {
@@ -55,7 +46,7 @@ Status GraphPlan::check_use(const ggml_tensor *node, int source) {
     if (owner != &store_) {
         return fail(ErrorCode::Internal, "a graph uses streamed weights of two models at once");
     }
-    if (source == 0 && is_expert_node(node)) {
+    if (source == 0 && (is_expert_node(node) || is_row_node(node))) {
         return {};
     }
     StreamedTensor *weight = store_.find(node->src[source]);
@@ -64,8 +55,11 @@ Status GraphPlan::check_use(const ggml_tensor *node, int source) {
                     fmt::format("{} lies in a streamed buffer but is not known to its store",
                                 node->src[source]->name));
     }
-    return store_.materialize(*weight,
-                              fmt::format("{} reads it as source {}", ggml_op_name(node->op), source));
+    const bool gathers = source == 0 && node->op == GGML_OP_GET_ROWS && weight->role == Role::Rows;
+    const char *refusal = gathers ? RowFetch::refusal(node) : nullptr;
+    return store_.materialize(*weight, refusal != nullptr ? refusal
+                                                          : fmt::format("{} reads it as source {}",
+                                                                        ggml_op_name(node->op), source));
 }
 
 bool GraphPlan::is_expert_node(const ggml_tensor *node) const {
@@ -73,24 +67,40 @@ bool GraphPlan::is_expert_node(const ggml_tensor *node) const {
         return false;
     }
     const StreamedTensor *weight = store_.find(node->src[0]);
-    return weight != nullptr && weight->tensor == node->src[0] && !weight->materialized &&
-           kernel_supports(node);
+    return weight != nullptr && weight->tensor == node->src[0] && weight->role == Role::Experts &&
+           !weight->materialized && kernel_supports(node);
+}
+
+bool GraphPlan::is_row_node(const ggml_tensor *node) const {
+    if (node->op != GGML_OP_GET_ROWS || (node->flags & GGML_TENSOR_FLAG_COMPUTE) == 0) {
+        return false;
+    }
+    const StreamedTensor *table = store_.find(node->src[0]);
+    return table != nullptr && table->role == Role::Rows && !table->materialized &&
+           RowFetch::refusal(node) == nullptr;
 }
 
 void GraphPlan::rewrite(const ggml_cgraph *graph) {
-    // At most three custom nodes take the place of an expert matmul.
+    // At most three custom nodes take the place of an expert matmul, two come with a gather, one at the
+    // start.
     const size_t overhead = ggml_tensor_overhead() * (static_cast<size_t>(graph->n_nodes) * 3 + 1);
     context_.reset(ggml_init({.mem_size = overhead, .mem_buffer = nullptr, .no_alloc = true}));
     if (context_ == nullptr) {
         throw std::bad_alloc();
     }
     nodes_.reserve(static_cast<size_t>(graph->n_nodes) + 64);
+    add_custom(start_rows, {.plan = this});
     for (int i = 0; i < graph->n_nodes;) {
         if (is_expert_node(graph->nodes[i])) {
             i += rewrite_step(graph, i);
+        } else if (is_row_node(graph->nodes[i])) {
+            rewrite_gather(graph->nodes[i++]);
         } else {
             nodes_.push_back(graph->nodes[i++]);
         }
+    }
+    if (gathers_.empty()) {
+        nodes_.erase(nodes_.begin()); // nothing to start
     }
     place_workspace();
     // Same leafs and use counts as the original: ggml's fused operations decide by them.
@@ -98,6 +108,14 @@ void GraphPlan::rewrite(const ggml_cgraph *graph) {
     graph_.nodes = nodes_.data();
     graph_.n_nodes = static_cast<int>(nodes_.size());
     graph_.size = graph_.n_nodes;
+}
+
+void GraphPlan::rewrite_gather(ggml_tensor *node) {
+    gathers_.push_back(std::make_unique<RowFetch>(node, *store_.find(node->src[0]), store_));
+    const NodeContext context{.plan = this, .rows = gathers_.back().get()};
+    add_custom(fetch_rows, context);
+    nodes_.push_back(node);
+    add_custom(release_rows, context);
 }
 
 /// Rewrites the matmul at `index` and those right after it on the same activations and ids: adjacent nodes'
@@ -190,13 +208,23 @@ ggml_cgraph *GraphPlan::rewritten() {
     for (ExpertStep *step : steps_) {
         step->next_piece.store(0, std::memory_order_relaxed);
     }
+    for (const auto &gather : gathers_) {
+        gather->reset();
+    }
     return &graph_;
 }
 
-void GraphPlan::finish() {
+void GraphPlan::end_group() {
     if (active_ != nullptr) {
         active_->end();
         active_ = nullptr;
+    }
+}
+
+void GraphPlan::finish() {
+    end_group();
+    for (const auto &gather : gathers_) {
+        gather->release();
     }
 }
 
@@ -204,7 +232,7 @@ void GraphPlan::prepare(ggml_tensor *, int thread, int, void *context) {
     const NodeContext &node = *static_cast<NodeContext *>(context);
     if (thread == 0 && node.begins_group) {
         try {
-            node.plan->finish();
+            node.plan->end_group();
             node.plan->active_ = node.group;
             node.group->begin();
         } catch (const std::exception &error) {
@@ -216,7 +244,9 @@ void GraphPlan::prepare(ggml_tensor *, int thread, int, void *context) {
 
 void GraphPlan::give_up(const char *why) {
     store_.set_error({ErrorCode::OutOfMemory, fmt::format("out of memory while computing: {}", why)});
-    store_.cache()->wake_waiters();
+    if (store_.cache() != nullptr) {
+        store_.cache()->wake_waiters();
+    }
 }
 
 void GraphPlan::compute(ggml_tensor *, int thread, int, void *context) {
@@ -233,6 +263,43 @@ void GraphPlan::unstage(ggml_tensor *, int thread, int, void *context) {
         const NodeContext &node = *static_cast<NodeContext *>(context);
         ++node.plan->store_.counters.staged_steps;
         ExpertGroup::unstage(*node.step);
+    }
+}
+
+/// Where indices are inputs of the graph, reads begin long before the gather needs them.
+void GraphPlan::start_rows(ggml_tensor *, int thread, int, void *context) {
+    GraphPlan &plan = *static_cast<NodeContext *>(context)->plan;
+    if (thread != 0) {
+        return;
+    }
+    try {
+        for (const auto &gather : plan.gathers_) {
+            if (gather->known_at_start()) {
+                gather->start();
+            }
+        }
+    } catch (const std::exception &error) {
+        plan.give_up(error.what());
+    }
+}
+
+void GraphPlan::fetch_rows(ggml_tensor *, int thread, int, void *context) {
+    const NodeContext &node = *static_cast<NodeContext *>(context);
+    if (thread != 0) {
+        node.rows->wait_fetched();
+        return;
+    }
+    try {
+        node.rows->fetch();
+    } catch (const std::exception &error) {
+        node.plan->give_up(error.what());
+        node.rows->give_up();
+    }
+}
+
+void GraphPlan::release_rows(ggml_tensor *, int thread, int, void *context) {
+    if (thread == 0) {
+        static_cast<NodeContext *>(context)->rows->release();
     }
 }
 

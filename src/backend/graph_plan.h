@@ -1,7 +1,9 @@
-// The rewritten graph: llama.cpp's nodes in their order, expert matmuls swapped for ours.
+// The rewritten graph: llama.cpp's nodes in their order, expert matmuls swapped for ours, gathers from row
+// tables preceded by a fetch.
 #pragma once
 
 #include "backend/expert_group.h"
+#include "backend/row_fetch.h"
 #include "backend/streamed_store.h"
 #include "sluice/error.h"
 
@@ -21,8 +23,9 @@ namespace sluice::backend {
 class GraphPlan {
 public:
     /// Looks at every use of every streamed weight. Experts (source 0 of MUL_MAT_ID) are fetched and
-    /// multiplied by our nodes; a weight used in any other way is materialized first.
-    /// Errors: Io from materializing; Internal if the graph mixes models or no cache was created.
+    /// multiplied by our nodes; rows (source 0 of GET_ROWS on a row table) are fetched before the stock
+    /// kernel gathers them; a weight used in any other way is materialized first. Errors: Io from
+    /// materializing; Internal if the graph mixes models or no cache was created.
     static Result<std::unique_ptr<GraphPlan>> build(const ggml_cgraph *graph, StreamedStore &store);
 
     /// The graph to compute instead; resets the plan's run state.
@@ -41,6 +44,7 @@ private:
         ExpertGroup *group = nullptr;
         ExpertStep *step = nullptr;
         bool begins_group = false;
+        RowFetch *rows = nullptr;
     };
     struct ContextDeleter {
         void operator()(ggml_context *context) const { ggml_free(context); }
@@ -50,9 +54,12 @@ private:
     Status classify(const ggml_cgraph *graph);
     Status check_use(const ggml_tensor *node, int source);
     bool is_expert_node(const ggml_tensor *node) const;
+    bool is_row_node(const ggml_tensor *node) const;
     void rewrite(const ggml_cgraph *graph);
+    void rewrite_gather(ggml_tensor *node);
     int rewrite_step(const ggml_cgraph *graph, int index);
     ExpertGroup &group_for(const ggml_tensor *ids, size_t extra_banks, bool &is_new);
+    void end_group();
     void add_custom(ggml_custom_op_t callback, NodeContext context);
     void place_workspace();
 
@@ -62,6 +69,9 @@ private:
     static void prepare(ggml_tensor *, int thread, int, void *context);
     static void compute(ggml_tensor *, int thread, int, void *context);
     static void unstage(ggml_tensor *, int thread, int, void *context);
+    static void start_rows(ggml_tensor *, int thread, int, void *context);
+    static void fetch_rows(ggml_tensor *, int thread, int, void *context);
+    static void release_rows(ggml_tensor *, int thread, int, void *context);
 
     StreamedStore &store_;
     uint64_t uid_ = 0;
@@ -71,6 +81,7 @@ private:
     std::vector<std::unique_ptr<ExpertGroup>> groups_;
     std::vector<std::unique_ptr<NodeContext>> contexts_;
     std::vector<ExpertStep *> steps_;
+    std::vector<std::unique_ptr<RowFetch>> gathers_;
     std::vector<std::byte> workspace_; ///< converted activations of the step that runs
     ExpertGroup *active_ = nullptr;
     float placeholder_ = 0; ///< what custom nodes call their output

@@ -71,6 +71,9 @@ ggml_status run(InterceptedBackend &backend, ggml_cgraph *graph) {
     const ggml_status status = backend.inner->iface.graph_compute(backend.inner, plan->rewritten());
     plan->finish();
     backend.error = store->take_error();
+    if (backend.error && store->cache() != nullptr) {
+        store->cache()->wait_idle(); // the next graph must not meet reads that failed on account of this one
+    }
     return backend.error ? GGML_STATUS_FAILED : status;
 }
 
@@ -90,7 +93,7 @@ ggml_status graph_compute(ggml_backend_t backend, ggml_cgraph *graph) {
 void graph_optimize(ggml_backend_t, ggml_cgraph *graph, ggml_backend_graph_optimize_params *) {
     try {
         StreamedStore *store = store_in(graph);
-        if (store != nullptr && store->cache() == nullptr) {
+        if (store != nullptr && (store->rows() != nullptr || store->cache() == nullptr)) {
             store->observe(graph);
         }
     } catch (const std::exception &error) {

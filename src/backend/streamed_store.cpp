@@ -9,6 +9,14 @@
 
 namespace sluice::backend {
 
+namespace {
+
+double mebibytes(uint64_t bytes) {
+    return static_cast<double>(bytes) / (1024.0 * 1024.0);
+}
+
+} // namespace
+
 const ggml_tensor *view_root(const ggml_tensor *tensor) {
     while (tensor->view_src != nullptr) {
         tensor = tensor->view_src;
@@ -16,41 +24,119 @@ const ggml_tensor *view_root(const ggml_tensor *tensor) {
     return tensor;
 }
 
-StreamedStore::StreamedStore(const model::GgufDirectory &directory, storage::IReadEngine &engine,
-                             storage::Access access)
-    : directory_(directory), engine_(engine), access_(access) {
+bool only_describes(ggml_op op) {
+    return op == GGML_OP_NONE || op == GGML_OP_VIEW || op == GGML_OP_RESHAPE || op == GGML_OP_PERMUTE ||
+           op == GGML_OP_TRANSPOSE;
 }
 
-bool StreamedStore::can_stream(const ggml_tensor *weight) const {
-    const model::TensorEntry *entry = directory_.find(weight->name);
-    return entry != nullptr && entry->type == weight->type && entry->bytes == ggml_nbytes(weight) &&
-           ggml_is_contiguous(weight) && weight->ne[2] > 1 && weight->ne[3] == 1 &&
-           std::equal(entry->shape.begin(), entry->shape.end(), weight->ne) &&
-           ggml_get_type_traits_cpu(weight->type)->vec_dot != nullptr;
-}
-
-bool StreamedStore::adopt(ggml_tensor *tensor) {
-    if (!can_stream(tensor)) {
-        return false;
+bool is_graph_input(const ggml_tensor *tensor) {
+    while (tensor->op != GGML_OP_NONE) {
+        if (!only_describes(tensor->op)) {
+            return false;
+        }
+        tensor = tensor->src[0];
     }
-    const model::TensorEntry *entry = directory_.find(tensor->name);
+    return true;
+}
+
+Result<std::unique_ptr<StreamedStore>> StreamedStore::create(const model::GgufDirectory &directory,
+                                                             StoreOptions options) {
+    std::unique_ptr<StreamedStore> store(new StreamedStore(directory, std::move(options)));
+    if (store->options_.placement.rows) {
+        auto rows = residency::RowWindow::create(store->options_.row_window_bytes, store->options_.access,
+                                                 *store->options_.row_reads);
+        if (!rows) {
+            return fail(rows.error());
+        }
+        store->rows_ = std::move(*rows);
+    }
+    return store;
+}
+
+StreamedStore::StreamedStore(const model::GgufDirectory &directory, StoreOptions options)
+    : placement(directory, options.placement), directory_(directory), options_(std::move(options)) {
+}
+
+size_t StreamedStore::reserved_bytes(const ggml_tensor *tensor) {
+    // One slab to move within, and whole slabs at both ends.
+    return ggml_nbytes(tensor) + 3 * residency::kSlabBytes;
+}
+
+Status StreamedStore::adopt(ggml_tensor *tensor) {
+    const Role *role = placement.role_of(tensor);
+    const model::TensorEntry *entry = placement.entry_of(tensor);
+    if (role == nullptr || entry == nullptr) {
+        return fail(ErrorCode::Internal,
+                    fmt::format("{} was placed in a streamed buffer though nobody wanted it", tensor->name));
+    }
+    const auto address = reinterpret_cast<uintptr_t>(tensor->data);
+    const size_t to_slab = (residency::kSlabBytes - address % residency::kSlabBytes) % residency::kSlabBytes;
+    tensor->data = static_cast<std::byte *>(tensor->data) + to_slab + entry->offset % residency::kSlabBytes;
+
     auto streamed = std::make_unique<StreamedTensor>();
     streamed->tensor = tensor;
     streamed->name = tensor->name;
     streamed->data = tensor->data;
-    streamed->bank = static_cast<residency::BankId>(banks_.size());
-    banks_.push_back(residency::Bank{.name = streamed->name,
-                                     .file = directory_.shards()[entry->shard].get(),
-                                     .offset = entry->offset,
-                                     .slice_bytes = tensor->nb[2],
-                                     .expert_count = static_cast<uint32_t>(tensor->ne[2])});
-    std::string hidden = fmt::format("streamed:{}", streamed->bank);
+    streamed->role = *role;
+    streamed->file = directory_.shards()[entry->shard].get();
+    streamed->offset = entry->offset;
+    switch (*role) {
+    case Role::Experts:
+        adopt_bank(*streamed);
+        break;
+    case Role::Rows:
+        streamed->index = rows_->add({.name = streamed->name,
+                                      .file = streamed->file,
+                                      .offset = entry->offset,
+                                      .bytes = entry->bytes,
+                                      .data = static_cast<std::byte *>(tensor->data)});
+        break;
+    case Role::Dense:
+        if (auto adopted = adopt_dense(*streamed); !adopted) {
+            return adopted;
+        }
+        streamed->materialized = true;
+        break;
+    }
+    if (*role != Role::Dense || options_.placement.map_dense) {
+        hide_name(tensor);
+    }
+    tensors_[tensor] = std::move(streamed);
+    return {};
+}
+
+void StreamedStore::adopt_bank(StreamedTensor &streamed) {
+    streamed.index = static_cast<residency::BankId>(banks_.size());
+    banks_.push_back(residency::Bank{.name = streamed.name,
+                                     .file = streamed.file,
+                                     .offset = streamed.offset,
+                                     .slice_bytes = streamed.tensor->nb[2],
+                                     .expert_count = static_cast<uint32_t>(streamed.tensor->ne[2])});
+}
+
+/// Mapped where asked for; otherwise the loader reads it, since its name stays.
+Status StreamedStore::adopt_dense(const StreamedTensor &streamed) {
+    const size_t bytes = ggml_nbytes(streamed.tensor);
+    auto *data = static_cast<std::byte *>(streamed.tensor->data);
+    dense_.push_back(&streamed);
+    if (!options_.placement.map_dense) {
+        resident_dense_bytes_ += bytes;
+        storage::ReservedMemory::advise_filled({data, bytes});
+        return {};
+    }
+    mapped_bytes_ += bytes;
+    const size_t page = storage::page_size();
+    const size_t lead = streamed.offset % page;
+    const size_t whole = (lead + bytes + page - 1) / page * page;
+    return streamed.file->map_over(streamed.offset - lead, {data - lead, whole}, storage::MapAdvice::Normal);
+}
+
+void StreamedStore::hide_name(ggml_tensor *tensor) {
+    std::string hidden = fmt::format("streamed:{}", hidden_names_++);
     while (directory_.find(hidden) != nullptr) {
         hidden += '~'; // the loader must not know it, whatever the file holds
     }
     ggml_set_name(tensor, hidden.c_str());
-    tensors_[tensor] = std::move(streamed);
-    return true;
 }
 
 void StreamedStore::abandon(const void *base, size_t size) {
@@ -73,12 +159,30 @@ StreamedTensor *StreamedStore::find(const ggml_tensor *tensor) {
     return it == tensors_.end() ? nullptr : it->second.get();
 }
 
+void StreamedStore::observe_sources(const ggml_tensor *node) {
+    for (const ggml_tensor *source : node->src) {
+        const ggml_tensor *root = source == nullptr ? nullptr : view_root(source);
+        if (root != nullptr && root->buffer != nullptr &&
+            ggml_backend_buffer_get_usage(root->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS &&
+            !tensors_.contains(root)) {
+            weight_buffers_.insert(root->buffer);
+        }
+    }
+}
+
 void StreamedStore::observe(const ggml_cgraph *graph) {
     std::vector<std::pair<const ggml_tensor *, residency::LayerNeed>> seen;
+    const std::lock_guard lock(setup_mutex_);
     for (int i = 0; i < graph->n_nodes; ++i) {
         const ggml_tensor *node = graph->nodes[i];
-        const StreamedTensor *weight = node->op == GGML_OP_MUL_MAT_ID ? find(node->src[0]) : nullptr;
-        if (weight == nullptr) {
+        observe_sources(node);
+        const bool looks = node->op == GGML_OP_MUL_MAT_ID || node->op == GGML_OP_GET_ROWS;
+        const StreamedTensor *weight = looks ? find(node->src[0]) : nullptr;
+        if (weight != nullptr && weight->role == Role::Rows) {
+            RowTableState &state = row_states_[weight->name];
+            (is_graph_input(node->src[1]) ? state.index_is_input : state.index_is_computed) = true;
+        }
+        if (weight == nullptr || weight->role != Role::Experts || node->op != GGML_OP_MUL_MAT_ID) {
             continue;
         }
         const ggml_tensor *ids = node->src[2];
@@ -86,13 +190,12 @@ void StreamedStore::observe(const ggml_cgraph *graph) {
             seen.back().second.banks.size() >= residency::kMaxBanksPerLayer) {
             seen.push_back({ids, {.banks = {}, .experts_per_token = static_cast<uint32_t>(ids->ne[0])}});
         }
-        seen.back().second.banks.push_back(weight->bank);
+        seen.back().second.banks.push_back(weight->index);
     }
     const auto sorted = [](std::vector<residency::BankId> banks) {
         std::sort(banks.begin(), banks.end());
         return banks;
     };
-    const std::lock_guard lock(setup_mutex_);
     for (auto &[ids, need] : seen) {
         // The prompt's graph and a token's may order a layer's banks differently.
         const auto same = [&, &need = need](const residency::LayerNeed &known) {
@@ -110,13 +213,14 @@ Status StreamedStore::ensure_cache(
     if (cache_ != nullptr || banks_.empty()) {
         return {};
     }
-    const auto unlimited = residency::plan_slots(banks_, layers_, SIZE_MAX / 2, access_);
+    const auto unlimited = residency::plan_slots(banks_, layers_, SIZE_MAX / 2, options_.access);
     if (!unlimited) {
         return fail(unlimited.error());
     }
     const uint64_t capacity = choose_capacity(*unlimited, residency::token_working_set(banks_, layers_));
     auto cache = residency::ExpertCache::create(
-        banks_, {.capacity_bytes = capacity, .access = access_, .layers = layers_}, engine_);
+        banks_, {.capacity_bytes = capacity, .access = options_.access, .layers = layers_},
+        *options_.expert_reads);
     if (!cache) {
         return fail(cache.error());
     }
@@ -131,25 +235,85 @@ uint64_t StreamedStore::token_working_set() const {
 }
 
 Status StreamedStore::read_weight(const StreamedTensor &weight, size_t offset, std::span<std::byte> into) {
-    const residency::Bank &bank = banks_[weight.bank];
-    return storage::read_fully(*bank.file, bank.offset + offset, into, into.size(), storage::Access::Buffered,
-                               nullptr);
+    return storage::read_fully(*weight.file, weight.offset + offset, into, into.size(),
+                               storage::Access::Buffered, nullptr);
 }
 
 Status StreamedStore::materialize(StreamedTensor &weight, const std::string &why) {
     if (weight.materialized) {
         return {};
     }
-    const size_t bytes = ggml_nbytes(weight.tensor);
-    std::fprintf(stderr, "sluice: %s (%.1f MiB) is brought into memory whole because %s\n",
-                 weight.name.c_str(), static_cast<double>(bytes) / (1024.0 * 1024.0), why.c_str());
-    auto *data = static_cast<std::byte *>(weight.tensor->data);
-    if (auto read = read_weight(weight, 0, {data, bytes}); !read) {
-        return fail(read.error().with_context("cannot bring in " + weight.name));
+    if (weight.role == Role::Rows) {
+        if (auto brought = materialize_rows(weight, why); !brought) {
+            return brought;
+        }
+    } else {
+        const size_t bytes = ggml_nbytes(weight.tensor);
+        std::fprintf(stderr, "sluice: %s (%.1f MiB) is brought into memory whole because %s\n",
+                     weight.name.c_str(), mebibytes(bytes), why.c_str());
+        auto *data = static_cast<std::byte *>(weight.tensor->data);
+        if (auto read = read_weight(weight, 0, {data, bytes}); !read) {
+            return fail(read.error().with_context("cannot bring in " + weight.name));
+        }
     }
     weight.materialized = true;
     ++counters.materialized;
     return {};
+}
+
+Status StreamedStore::materialize_rows(const StreamedTensor &weight, const std::string &why) {
+    const auto left = options_.memory_left ? options_.memory_left() : std::nullopt;
+    const auto how = rows_->materialize(weight.index, left);
+    if (!how) {
+        return fail(how.error().with_context("cannot bring in " + weight.name));
+    }
+    const std::string small =
+        *how == residency::Materialized::Mapped
+            ? fmt::format("mapped from its file ({:.1f} MiB of memory are left)", mebibytes(left.value_or(0)))
+            : "brought into memory whole";
+    std::fprintf(stderr, "sluice: %s (%.1f MiB) is %s because %s\n", weight.name.c_str(),
+                 mebibytes(ggml_nbytes(weight.tensor)), small.c_str(), why.c_str());
+    const std::lock_guard lock(setup_mutex_);
+    row_states_[weight.name].materialized = true;
+    return {};
+}
+
+std::vector<storage::ByteRange> StreamedStore::mapped_ranges() const {
+    std::vector<storage::ByteRange> ranges;
+    for (const StreamedTensor *weight : dense_) {
+        if (options_.placement.map_dense) {
+            ranges.emplace_back(static_cast<const std::byte *>(weight->data), ggml_nbytes(weight->tensor));
+        }
+    }
+    return ranges;
+}
+
+std::vector<storage::ByteRange> StreamedStore::dense_ranges() const {
+    std::vector<storage::ByteRange> ranges;
+    for (const StreamedTensor *weight : dense_) {
+        ranges.emplace_back(static_cast<const std::byte *>(weight->data), ggml_nbytes(weight->tensor));
+    }
+    const std::lock_guard lock(setup_mutex_);
+    for (ggml_backend_buffer_t buffer : weight_buffers_) {
+        ranges.emplace_back(static_cast<const std::byte *>(ggml_backend_buffer_get_base(buffer)),
+                            ggml_backend_buffer_get_size(buffer));
+    }
+    return ranges;
+}
+
+RowTableState StreamedStore::row_table_state(const std::string &table) const {
+    const std::lock_guard lock(setup_mutex_);
+    const auto found = row_states_.find(table);
+    return found == row_states_.end() ? RowTableState{} : found->second;
+}
+
+uint64_t StreamedStore::row_table_bytes() const {
+    uint64_t bytes = 0;
+    for (const TableCandidate &table : placement.tables()) {
+        const bool streamed = table.tie == Tie::None && table.refusal.empty();
+        bytes += streamed && !row_table_state(table.name).materialized ? table.bytes : 0;
+    }
+    return bytes;
 }
 
 uint64_t StreamedStore::streamed_bytes() const {

@@ -1,9 +1,12 @@
-// What one model keeps outside memory: its expert banks, their cache, and what went wrong.
+// What one model keeps outside memory: its expert banks, their cache, its row tables, and what went wrong.
 #pragma once
 
+#include "backend/placement.h"
 #include "model/gguf_directory.h"
 #include "residency/expert_cache.h"
+#include "residency/row_window.h"
 #include "sluice/error.h"
+#include "storage/page_residency.h"
 #include "storage/read_engine.h"
 #include "storage/reserved_memory.h"
 
@@ -16,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -28,8 +32,29 @@ struct StreamedTensor {
     ggml_tensor *tensor = nullptr;
     std::string name;           ///< its name in the file
     const void *data = nullptr; ///< its reserved memory, noted for when the tensor is gone
-    residency::BankId bank = 0;
-    bool materialized = false; ///< brought into its reserved memory for good
+    Role role = Role::Experts;
+    uint32_t index = 0; ///< BankId of experts, TableId of rows
+    storage::IFile *file = nullptr;
+    uint64_t offset = 0;       ///< bytes from the start of the file
+    bool materialized = false; ///< its bytes are, or can be faulted in, at its reserved memory for good
+};
+
+/// What was learned about a row table since it was adopted.
+struct RowTableState {
+    bool index_is_input = false;    ///< some gather's indices are an input of the graph, known before it runs
+    bool index_is_computed = false; ///< some gather's indices are computed by the graph
+    bool materialized = false;      ///< brought in whole after all
+};
+
+/// What a store is made with. The engines outlive it.
+struct StoreOptions {
+    storage::Access access = storage::Access::Direct;
+    PlacementOptions placement = {};
+    storage::IReadEngine *expert_reads = nullptr;
+    storage::IReadEngine *row_reads = nullptr; ///< needed if placement.rows
+    size_t row_window_bytes = 0;               ///< what all row tables together keep in memory
+    /// Bytes of memory that could be taken now, empty if unknown; asked before a table is brought in whole.
+    std::function<std::optional<uint64_t>()> memory_left = {};
 };
 
 /// Totals since load. Written by whoever computes, read by anyone.
@@ -38,24 +63,29 @@ struct StoreCounters {
     std::atomic<uint64_t> stall_nanoseconds{0}; ///< time the first compute thread waited for expert slices
     std::atomic<uint64_t> staged_steps{0};      ///< expert matmuls run by the stock kernel on staged weights
     std::atomic<uint64_t> materialized{0}; ///< weights brought in whole because a graph used them otherwise
+    std::atomic<uint64_t> row_stall_nanoseconds{0}; ///< time the first compute thread waited for rows
 };
 
 /// Per model; shared by all contexts on it. Loading is single-threaded; afterwards one graph at a time
 /// computes (compute_mutex), whichever context it comes from.
 class StreamedStore {
 public:
-    /// `directory` and `engine` outlive the store.
-    StreamedStore(const model::GgufDirectory &directory, storage::IReadEngine &engine,
-                  storage::Access access);
+    /// `directory` outlives the store. Errors: InvalidArgument (window smaller than a slab).
+    static Result<std::unique_ptr<StreamedStore>> create(const model::GgufDirectory &directory,
+                                                         StoreOptions options);
 
     // -- loading -----------------------------------------------------------------------------------
 
-    /// Whether `weight` (as the loader asks, by name) is a bank that the file can serve slice by slice.
-    [[nodiscard]] bool can_stream(const ggml_tensor *weight) const;
+    /// Which weights the loader is to give us; it is asked through our device.
+    Placement placement;
 
-    /// Takes over a tensor just placed in a streamed buffer and hides its name, so that the loader, which
-    /// looks bytes up by name, does not read it. False if the file has no such bank.
-    bool adopt(ggml_tensor *tensor);
+    /// Bytes that a buffer must have for `tensor`, so that adopt() can move it to its place in the mirror.
+    static size_t reserved_bytes(const ggml_tensor *tensor);
+
+    /// Takes over a tensor just placed in a streamed buffer, in reserved_bytes() of memory. Its data moves to
+    /// where it is congruent to its file offset. What is not for the loader to read has its name hidden: the
+    /// loader looks bytes up by name. Errors: Internal if it was not wanted, Io, OutOfMemory.
+    Status adopt(ggml_tensor *tensor);
 
     /// Forgets the tensors in [base, base+size): their buffer is being freed.
     void abandon(const void *base, size_t size);
@@ -78,8 +108,9 @@ public:
     Status
     ensure_cache(const std::function<uint64_t(const residency::SlotPlan &, uint64_t)> &choose_capacity);
 
-    /// Reads the whole weight into its reserved memory, says so on stderr, and treats it as resident from
-    /// then on. `why` completes the sentence "... because <why>".
+    /// Reads the whole weight into its reserved memory (a row table larger than the memory left is mapped),
+    /// says so on stderr, and treats it as resident from then on. `why` completes "... because <why>".
+    /// Call under compute_mutex.
     Status materialize(StreamedTensor &weight, const std::string &why);
 
     [[nodiscard]] bool has_banks() const { return !banks_.empty(); }
@@ -90,8 +121,23 @@ public:
     [[nodiscard]] residency::ExpertCache *cache() const {
         return published_cache_.load(std::memory_order_acquire);
     }
-    [[nodiscard]] storage::Access access() const { return access_; }
+    /// Bytes of all banks.
     [[nodiscard]] uint64_t streamed_bytes() const;
+
+    /// Where rows come from; null without row streaming.
+    [[nodiscard]] residency::IRowSource *rows() const { return rows_.get(); }
+    /// Bytes of row tables that are off the resident set: not tied, not materialized. Thread-safe.
+    [[nodiscard]] uint64_t row_table_bytes() const;
+    /// What graphs have shown of a row table, by name. Thread-safe.
+    [[nodiscard]] RowTableState row_table_state(const std::string &table) const;
+    /// Bytes of dense weights that lie in our buffers all the same, in anonymous memory.
+    [[nodiscard]] uint64_t resident_dense_bytes() const { return resident_dense_bytes_; }
+    /// Bytes of dense weights that are mapped from the file, and where; in file order.
+    [[nodiscard]] uint64_t mapped_bytes() const { return mapped_bytes_; }
+    [[nodiscard]] std::vector<storage::ByteRange> mapped_ranges() const;
+    /// Where all dense weights are, as far as graphs have been seen: llama.cpp's buffers and ours.
+    /// Thread-safe.
+    [[nodiscard]] std::vector<storage::ByteRange> dense_ranges() const;
 
     /// Bytes of the weight from the file, for whoever asks ggml for a streamed weight's data.
     Status read_weight(const StreamedTensor &weight, size_t offset, std::span<std::byte> into);
@@ -109,12 +155,26 @@ public:
     std::mutex compute_mutex; ///< held while a graph of this model computes
 
 private:
+    StreamedStore(const model::GgufDirectory &directory, StoreOptions options);
+    void observe_sources(const ggml_tensor *node);
+    void adopt_bank(StreamedTensor &streamed);
+    Status adopt_dense(const StreamedTensor &streamed);
+    void hide_name(ggml_tensor *tensor);
+    Status materialize_rows(const StreamedTensor &weight, const std::string &why);
+
     const model::GgufDirectory &directory_;
-    storage::IReadEngine &engine_;
-    const storage::Access access_;
+    const StoreOptions options_;
     std::vector<residency::Bank> banks_;
-    mutable std::mutex setup_mutex_; ///< guards layers_ and the making of cache_
+    std::unique_ptr<residency::RowWindow> rows_;
+    size_t hidden_names_ = 0;
+    uint64_t resident_dense_bytes_ = 0;
+    uint64_t mapped_bytes_ = 0;
+    std::vector<const StreamedTensor *> dense_; ///< dense weights in our buffers
+    mutable std::mutex
+        setup_mutex_; ///< guards layers_, row_states_, weight_buffers_ and the making of cache_
     std::vector<residency::LayerNeed> layers_;
+    std::unordered_map<std::string, RowTableState> row_states_; ///< by name
+    std::set<ggml_backend_buffer_t> weight_buffers_;            ///< llama.cpp's own, seen in graphs
     std::unordered_map<const ggml_tensor *, std::unique_ptr<StreamedTensor>> tensors_;
     std::unique_ptr<residency::ExpertCache> cache_;
     std::atomic<residency::ExpertCache *> published_cache_{nullptr};
@@ -122,6 +182,12 @@ private:
     std::mutex error_mutex_;
     std::optional<Error> error_;
 };
+
+/// Operations that only describe memory; whoever uses their result is looked at instead.
+bool only_describes(ggml_op op);
+
+/// Whether `tensor` is an input of its graph (or any other leaf), or a view of one.
+bool is_graph_input(const ggml_tensor *tensor);
 
 /// `tensor` itself, or what it is a view of in the end.
 const ggml_tensor *view_root(const ggml_tensor *tensor);

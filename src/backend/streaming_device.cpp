@@ -13,8 +13,8 @@ namespace sluice::backend {
 
 namespace {
 
-// A buffer starts at a page, so that whole pages can be given back.
-constexpr size_t kBufferAlignment = 4096;
+// Weights start at whole slabs, so that pages can be given back and files mapped, whatever the page size.
+constexpr size_t kBufferAlignment = residency::kSlabBytes;
 
 // Part of the registration: ggml's callbacks carry no argument that says which load is running.
 thread_local StreamedStore *loading_store = nullptr;
@@ -63,6 +63,10 @@ size_t buffer_type_alignment(ggml_backend_buffer_type_t) {
     return kBufferAlignment;
 }
 
+size_t buffer_type_alloc_size(ggml_backend_buffer_type_t, const ggml_tensor *tensor) {
+    return StreamedStore::reserved_bytes(tensor);
+}
+
 bool buffer_type_is_host(ggml_backend_buffer_type_t) {
     return true;
 }
@@ -75,7 +79,9 @@ void free_buffer(ggml_backend_buffer_t buffer) {
 }
 
 void *buffer_base(ggml_backend_buffer_t buffer) {
-    return context_of(buffer).memory.bytes().data();
+    std::byte *base = context_of(buffer).memory.bytes().data();
+    const size_t over = reinterpret_cast<uintptr_t>(base) % kBufferAlignment;
+    return base + (over == 0 ? 0 : kBufferAlignment - over);
 }
 
 ggml_status init_tensor(ggml_backend_buffer_t buffer, ggml_tensor *tensor) {
@@ -84,7 +90,12 @@ ggml_status init_tensor(ggml_backend_buffer_t buffer, ggml_tensor *tensor) {
     }
     StreamedStore *store = context_of(buffer).store;
     try {
-        return store != nullptr && store->adopt(tensor) ? GGML_STATUS_SUCCESS : GGML_STATUS_FAILED;
+        const Status adopted =
+            store != nullptr ? store->adopt(tensor) : fail(ErrorCode::Internal, "the buffer has no store");
+        if (!adopted) {
+            GGML_LOG_ERROR("%s: %s\n", __func__, adopted.error().message.c_str());
+        }
+        return adopted ? GGML_STATUS_SUCCESS : GGML_STATUS_FAILED;
     } catch (const std::exception &) {
         return GGML_STATUS_ALLOC_FAILED;
     }
@@ -118,9 +129,8 @@ void clear_buffer(ggml_backend_buffer_t, uint8_t) {
 ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_t size) {
     try {
         auto context = std::make_unique<StreamedBuffer>();
-        // One page even for nothing: ggml insists on a base address.
-        auto memory = storage::ReservedMemory::reserve(size == 0 ? kBufferAlignment : size,
-                                                       storage::MemoryUse::Reserved);
+        // Something even for nothing: ggml insists on a base address, and on one that is aligned.
+        auto memory = storage::ReservedMemory::reserve(size + kBufferAlignment, storage::MemoryUse::Reserved);
         if (!memory) {
             // The loader turns this into an exception of its own; the log keeps the reason.
             GGML_LOG_ERROR("%s: %s\n", __func__, memory.error().message.c_str());
@@ -159,8 +169,8 @@ bool is_streamed_type(ggml_backend_buffer_type_t type) {
 
 /// Asked by the loader, once per weight, with a dummy operation on it: does this weight go to our buffer?
 bool device_supports_op(ggml_backend_dev_t, const ggml_tensor *op) {
-    return loading_store != nullptr && op->op == GGML_OP_MUL_MAT_ID && op->src[0]->buffer != nullptr &&
-           is_streamed_type(op->src[0]->buffer->buft) && loading_store->can_stream(op->src[0]);
+    const ggml_tensor *weight = loading_store != nullptr ? weight_of(op) : nullptr;
+    return weight != nullptr && is_streamed_type(weight->buffer->buft) && loading_store->placement.wants(op);
 }
 
 bool device_supports_buffer_type(ggml_backend_dev_t, ggml_backend_buffer_type_t type) {
@@ -204,6 +214,7 @@ void register_device() {
         r.buffer_type.iface.get_name = buffer_type_name;
         r.buffer_type.iface.alloc_buffer = alloc_buffer;
         r.buffer_type.iface.get_alignment = buffer_type_alignment;
+        r.buffer_type.iface.get_alloc_size = buffer_type_alloc_size;
         r.buffer_type.iface.is_host = buffer_type_is_host;
         r.buffer_type.device = &r.device;
         r.device.iface.get_name = device_name;

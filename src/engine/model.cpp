@@ -1,6 +1,7 @@
 #include "sluice/model.h"
 
 #include "backend/streaming_device.h"
+#include "engine/dense_weights.h"
 #include "engine/llama_log.h"
 #include "engine/model_state.h"
 #include "engine/planner.h"
@@ -22,6 +23,18 @@ namespace {
 void init_llama_once() {
     static std::once_flag once;
     std::call_once(once, [] { llama_backend_init(); });
+}
+
+// A slab is small: only many reads in flight keep a device busy.
+constexpr int kRowReadLanes = 32;
+
+/// What may still be taken, a floor left to the system.
+std::optional<uint64_t> memory_left() {
+    const auto usable = storage::usable_memory(storage::read_memory_facts());
+    if (!usable) {
+        return std::nullopt;
+    }
+    return *usable - std::min(*usable, system_floor(*usable));
 }
 
 bool all_direct(const model::GgufDirectory &directory) {
@@ -50,7 +63,10 @@ uint64_t tensor_bytes(const model::GgufDirectory &directory) {
 bool report_progress(float done, void *data) {
     const ModelState &state = *static_cast<ModelState *>(data);
     const auto all = static_cast<double>(tensor_bytes(*state.directory));
-    const double streamed = state.store != nullptr ? static_cast<double>(state.store->streamed_bytes()) : 0.0;
+    const double streamed =
+        state.store != nullptr
+            ? static_cast<double>(state.store->streamed_bytes() + state.store->row_table_bytes())
+            : 0.0;
     const double fraction = streamed < all ? done * all / (all - streamed) : done;
     return state.options.progress(static_cast<float>(std::min(fraction, 1.0)));
 }
@@ -105,10 +121,29 @@ Status prepare_streaming(ModelState &state) {
     if (state.options.direct && !state.info.direct) {
         state.info.direct_refusal = direct_refusal(*state.directory);
     }
+    backend::StoreOptions options{
+        .access = state.info.direct ? storage::Access::Direct : storage::Access::Buffered,
+        .placement = {.rows = state.options.row_stream,
+                      .map_dense = state.options.dense_weights == DenseWeights::Mmap ||
+                                   state.options.dense_weights == DenseWeights::Warm,
+                      .repack = state.options.repack},
+        .expert_reads = state.reads.get(),
+        .row_window_bytes = state.options.row_window_bytes,
+        .memory_left = [] { return memory_left(); }};
+    if (state.options.row_stream) {
+        auto row_reads = storage::make_thread_read_engine(kRowReadLanes);
+        if (!row_reads) {
+            return fail(row_reads.error());
+        }
+        state.row_reads = std::move(*row_reads);
+        options.row_reads = state.row_reads.get();
+    }
     backend::register_device();
-    state.store = std::make_unique<backend::StreamedStore>(*state.directory, *state.reads,
-                                                           state.info.direct ? storage::Access::Direct
-                                                                             : storage::Access::Buffered);
+    auto store = backend::StreamedStore::create(*state.directory, std::move(options));
+    if (!store) {
+        return fail(store.error());
+    }
+    state.store = std::move(*store);
     return {};
 }
 
@@ -130,9 +165,11 @@ void describe(ModelState &state) {
     if (state.store != nullptr) {
         state.info.streamed_bytes = state.store->streamed_bytes();
         state.info.expert_banks = state.store->banks().size();
+        state.info.row_table_bytes = state.store->row_table_bytes();
+        state.info.mapped_bytes = state.store->mapped_bytes();
     }
     const uint64_t all = tensor_bytes(*state.directory);
-    state.info.dense_bytes = all - std::min(all, state.info.streamed_bytes);
+    state.info.dense_bytes = all - std::min(all, state.info.streamed_bytes + state.info.row_table_bytes);
 }
 
 } // namespace
@@ -163,6 +200,15 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
     state->info.streaming = mode.stream;
     state->info.mode_reason = mode.reason;
     state->info.file_bytes = state->directory->file_bytes();
+    if (options.dense_weights == DenseWeights::Ahwb) {
+        return fail(ErrorCode::Unsupported,
+                    "--dense-weights ahwb needs Android's AHardwareBuffer, which this build does not have");
+    }
+    if (!mode.stream && options.dense_weights != DenseWeights::Anon) {
+        state->info.dense_note =
+            "--dense-weights is for streamed models; llama.cpp holds this one as it does by "
+            "default";
+    }
     if (mode.stream) {
         if (auto prepared = prepare_streaming(*state); !prepared) {
             return fail(prepared.error());
@@ -172,6 +218,9 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
         return fail(loaded.error());
     }
     describe(*state);
+    if (auto warmed = warm_dense_weights(*state, options.progress); !warmed) {
+        return fail(warmed.error());
+    }
     read_templates(*state);
 
     const storage::ProcessIo io_after = storage::read_process_io();

@@ -31,7 +31,8 @@ struct ModelState {
     ModelInfo info;
     std::unique_ptr<model::GgufDirectory> directory;
     std::unique_ptr<storage::IReadEngine> reads;
-    std::unique_ptr<backend::StreamedStore> store; ///< null when resident
+    std::unique_ptr<storage::IReadEngine> row_reads; ///< null without row streaming
+    std::unique_ptr<backend::StreamedStore> store;   ///< null when resident
     std::unique_ptr<llama_model, LlamaModelDeleter> llama;
     std::unique_ptr<common_chat_templates, ChatTemplatesDeleter> templates; ///< null without a template
 };
@@ -42,5 +43,8 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
 
 /// Totals of the model's store, cache and readers. The model must be streaming.
 ExpertStats expert_stats(const ModelState &model);
+
+/// Totals of the model's row tables; all 0 if there are none. The model must be streaming.
+RowStats row_stats(const ModelState &model);
 
 } // namespace sluice::engine

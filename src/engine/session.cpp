@@ -2,6 +2,7 @@
 
 #include "backend/intercepted_backend.h"
 #include "backend/streaming_device.h"
+#include "engine/dense_weights.h"
 #include "engine/llama_log.h"
 #include "engine/planner.h"
 #include "engine/session_state.h"
@@ -89,6 +90,9 @@ void measure_memory(SessionState &state) {
         if (type != backend::streamed_buffer_type()) {
             state.dense_bytes += bytes.model;
         }
+    }
+    if (state.model->store != nullptr) {
+        state.dense_bytes += state.model->store->resident_dense_bytes();
     }
 }
 
@@ -216,6 +220,7 @@ Result<Session> Session::create(Model &model, const SessionOptions &options) {
         if (auto made = engine::make_cache(*state); !made) {
             return fail(made.error());
         }
+        engine::lock_dense_weights(*state->model);
         return Session(std::move(state));
     } catch (const std::bad_alloc &) {
         return fail(ErrorCode::OutOfMemory, "out of memory while creating a context");
@@ -329,9 +334,11 @@ RunStats Session::stats() const {
     stats.dense_bytes = state_->dense_bytes;
     stats.context_bytes = state_->context_bytes;
     stats.compute_bytes = state_->compute_bytes;
+    stats.dense_residency = engine::dense_residency(*state_->model);
     stats.peak_resident_bytes = storage::read_process_memory().peak_resident;
     if (state_->model->store != nullptr) {
         stats.experts = engine::expert_stats(*state_->model);
+        stats.rows = engine::row_stats(*state_->model);
     }
     return stats;
 }

@@ -44,6 +44,10 @@ ExpertCache::ExpertCache(std::vector<Bank> banks, SlotPlan plan, const CacheConf
 }
 
 ExpertCache::~ExpertCache() {
+    wait_idle();
+}
+
+void ExpertCache::wait_idle() {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return in_flight_ == 0; });
 }

@@ -86,6 +86,9 @@ public:
     /// Sleeps until arrivals() differs from `seen`.
     void wait_for_arrival(uint32_t seen) const { arrivals_.wait(seen, std::memory_order_acquire); }
 
+    /// Sleeps until no read is in flight.
+    void wait_idle();
+
     /// Wakes those who wait_for_arrival() though nothing arrived: something else changed for them.
     void wake_waiters();
 

@@ -107,6 +107,15 @@ Result<ReservedMemory> ReservedMemory::reserve(size_t size, MemoryUse use) {
     return memory;
 }
 
+void ReservedMemory::advise_filled(std::span<std::byte> range) {
+    const size_t page = page_size();
+    const auto address = reinterpret_cast<uintptr_t>(range.data());
+    const size_t begin = round_up(address, page) - address;
+    if (begin < range.size()) {
+        advise(range.data() + begin, (range.size() - begin) / page * page, MemoryUse::Arena);
+    }
+}
+
 void ReservedMemory::discard(size_t offset, size_t length) {
     if (offset < size_) {
         discard_pages({base_ + offset, std::min(length, size_ - offset)});

@@ -36,6 +36,9 @@ public:
     /// The same for any part of anonymous memory: gives back the whole pages inside `range`.
     static void discard_pages(std::span<std::byte> range);
 
+    /// Tells the system that a part of Reserved memory will be filled whole and kept: huge pages are welcome.
+    static void advise_filled(std::span<std::byte> range);
+
 private:
     std::byte *base_ = nullptr;
     size_t size_ = 0;

@@ -56,7 +56,54 @@ void add_streaming(const RunStats &stats, std::vector<std::string> &lines) {
     }
 }
 
+/// Always MiB: the line is read by programs too.
+double mebibytes(uint64_t bytes) {
+    return static_cast<double>(bytes) / (1024.0 * 1024.0);
+}
+
+void add_rows(const RowStats &rows, std::vector<std::string> &lines) {
+    if (rows.table_bytes == 0) {
+        return;
+    }
+    lines.push_back(
+        fmt::format("moe-rows: {:.1f} MiB of tables off the resident set, {:.1f} MiB resident now, "
+                    "{} rows, {} reads, {:.1f} MiB read",
+                    mebibytes(rows.table_bytes), mebibytes(rows.resident_bytes), rows.rows, rows.reads,
+                    mebibytes(rows.bytes_read)));
+    if (rows.read_errors > 0) {
+        lines.push_back(fmt::format("moe-rows: {} reads failed", rows.read_errors));
+    }
+}
+
+std::string index_kind(const RowTableInfo &table) {
+    if (table.index_is_input && table.index_is_computed) {
+        return "indices are inputs of the graph and computed in it";
+    }
+    if (table.index_is_computed) {
+        return "indices are computed in the graph";
+    }
+    return table.index_is_input ? "indices are an input of the graph" : "no graph has gathered from it yet";
+}
+
 } // namespace
+
+std::vector<std::string> row_table_lines(const std::vector<RowTableInfo> &tables) {
+    std::vector<std::string> lines;
+    bool any = false;
+    for (const RowTableInfo &table : tables) {
+        any = any || table.streamed;
+        lines.push_back(table.streamed ? fmt::format("rows: {} ({}) stays on storage; {}", table.name,
+                                                     human_bytes(table.bytes), index_kind(table))
+                                       : fmt::format("rows: {} ({}) is not off the resident set, because {}",
+                                                     table.name, human_bytes(table.bytes), table.reason));
+    }
+    if (tables.empty()) {
+        lines.emplace_back("rows: --row-stream has nothing to do: the model gathers rows from no weight");
+    } else if (!any) {
+        lines.emplace_back("rows: --row-stream has nothing to do: no table qualifies");
+    }
+    return lines;
+}
 
 std::string human_bytes(uint64_t bytes) {
     const auto value = static_cast<double>(bytes);
@@ -73,6 +120,12 @@ std::string mode_line(const ModelInfo &model) {
     if (!model.streaming) {
         return fmt::format("mode: resident, because {}", model.mode_reason);
     }
+    if (model.expert_banks == 0 && model.row_table_bytes > 0) {
+        return fmt::format("mode: streaming rows ({}): the model has no routed experts; {} of tables stay on "
+                           "storage, {} of dense weights are in memory",
+                           model.mode_reason, human_bytes(model.row_table_bytes),
+                           human_bytes(model.dense_bytes));
+    }
     if (model.expert_banks == 0) {
         return fmt::format(
             "mode: streaming ({}), but the model has no routed experts: all of it is in memory",
@@ -81,6 +134,12 @@ std::string mode_line(const ModelInfo &model) {
     std::string line =
         fmt::format("mode: streaming experts ({}): {} stay on storage, {} of dense weights are in memory",
                     model.mode_reason, human_bytes(model.streamed_bytes), human_bytes(model.dense_bytes));
+    if (model.row_table_bytes > 0) {
+        line += fmt::format(", and {} of row tables stay on storage too", human_bytes(model.row_table_bytes));
+    }
+    if (model.mapped_bytes > 0) {
+        line += fmt::format(", {} of them mapped from the file", human_bytes(model.mapped_bytes));
+    }
     if (!model.direct_refusal.empty()) {
         line += fmt::format("; reads go through the page cache: {}", model.direct_refusal);
     } else if (!model.direct) {
@@ -94,11 +153,18 @@ std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &s
     lines.push_back(tokens_line("generation", stats.generated_tokens, stats.generate_seconds));
     lines.push_back(tokens_line("prefill", stats.prompt_tokens, stats.prompt_seconds));
     add_streaming(stats, lines);
-    lines.push_back(fmt::format(
-        "memory: peak {} for a model of {} (dense {}, context {}, compute {}); loaded in {:.2f} s",
-        stats.peak_resident_bytes ? human_bytes(*stats.peak_resident_bytes) : "unmeasured",
-        human_bytes(model.file_bytes), human_bytes(stats.dense_bytes), human_bytes(stats.context_bytes),
-        human_bytes(stats.compute_bytes), model.load_seconds));
+    add_rows(stats.rows, lines);
+    const auto percent = [](std::optional<double> share) {
+        return share ? fmt::format("{:.0f} %", 100.0 * *share) : "unmeasured";
+    };
+    lines.push_back(
+        fmt::format("memory: peak {} for a model of {} (dense {}, context {}, compute {}); loaded in {:.2f} "
+                    "s; dense weights: "
+                    "resident {}, in swap {}",
+                    stats.peak_resident_bytes ? human_bytes(*stats.peak_resident_bytes) : "unmeasured",
+                    human_bytes(model.file_bytes), human_bytes(stats.dense_bytes),
+                    human_bytes(stats.context_bytes), human_bytes(stats.compute_bytes), model.load_seconds,
+                    percent(stats.dense_residency.resident), percent(stats.dense_residency.swapped)));
     return lines;
 }
 

@@ -18,4 +18,7 @@ std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &s
 /// Bytes in the unit a person would choose: "812 KiB", "7.9 MiB", "20.1 GiB".
 std::string human_bytes(uint64_t bytes);
 
+/// What became of each table under row streaming, a line each, and a sentence if none is streamed.
+std::vector<std::string> row_table_lines(const std::vector<RowTableInfo> &tables);
+
 } // namespace sluice::telemetry

@@ -2,6 +2,7 @@
 
 #include "engine/model_state.h"
 #include "model/make_model.h"
+#include "residency/row_source.h"
 #include "residency/slot_plan.h"
 #include "support/gate_prompt.h"
 #include "support/temp_file.h"
@@ -61,10 +62,12 @@ bool run_prompt(Session &session, const GateConfig &config, int which, GateRun &
 
 GateRun run_prompts(Model &model, const GateConfig &config) {
     GateRun run;
-    auto session = Session::create(model, {.context_tokens = 256,
-                                           .ubatch_tokens = config.ubatch,
-                                           .threads = config.threads,
-                                           .all_logits = true});
+    auto session = Session::create(
+        model,
+        {.context_tokens = gate_context(config.prompt + static_cast<size_t>(config.drawn), 1, 1, {}).n_ctx,
+         .ubatch_tokens = config.ubatch,
+         .threads = config.threads,
+         .all_logits = true});
     if (!session) {
         ADD_FAILURE() << session.error().message;
         return run;
@@ -80,13 +83,62 @@ GateRun run_prompts(Model &model, const GateConfig &config) {
     return run;
 }
 
+/// Batches that a session can't make go to a context of llama.cpp's own on the same model.
+void run_batches(Model &model, const GateConfig &config, GateRun &run) {
+    auto session = Session::create(model, {.context_tokens = 256, .threads = 1}); // brings the cache about
+    if (!session) {
+        ADD_FAILURE() << session.error().message;
+        return;
+    }
+    run.vocabulary = session->vocab_size();
+    const std::unique_ptr<llama_context, decltype([](llama_context *context) { llama_free(context); })>
+        context(llama_init_from_model(model.state().llama.get(), gate_context(config.prompt, config.ubatch,
+                                                                              config.threads, config.batch)));
+    ASSERT_NE(context, nullptr);
+    EXPECT_TRUE(config.batch == BatchKind::Sequences
+                    ? decode_sequences(context.get(), run.vocabulary, run.logits)
+                    : decode_embeddings(context.get(), run.vocabulary, run.logits));
+    run.stats = session->stats();
+}
+
+void expect_experts_streamed(const GateConfig &config, const GateRun &streamed) {
+    const ExpertStats &experts = streamed.stats.experts;
+    EXPECT_GT(streamed.info.expert_banks, 0U) << "nothing was streamed, so nothing was proven";
+    EXPECT_GT(experts.misses, 0U);
+    EXPECT_GT(experts.bytes_read, 0U);
+    EXPECT_EQ(experts.read_errors, 0U);
+    EXPECT_EQ(experts.materialized, 0U);
+    if (config.cache == CacheSize::Everything) {
+        EXPECT_EQ(experts.evictions, 0U);
+        EXPECT_EQ(experts.rereads, 0U);
+    } else if (config.cache == CacheSize::Minimum && experts.cache_bytes < streamed.info.streamed_bytes) {
+        // (A model whose one expert layer uses all its experts has nothing to evict.)
+        EXPECT_GT(experts.evictions, 0U) << "a cache of the minimum must evict";
+        EXPECT_GT(experts.rereads, 0U);
+    }
+}
+
+void expect_rows_streamed(const GateConfig &config, const GateRun &streamed) {
+    const RowStats &rows = streamed.stats.rows;
+    EXPECT_GT(rows.table_bytes, 0U) << "no table qualified, so nothing was proven";
+    EXPECT_GT(rows.rows, 0U);
+    EXPECT_GT(rows.reads, 0U);
+    EXPECT_GT(rows.bytes_read, 0U);
+    EXPECT_EQ(rows.read_errors, 0U);
+    EXPECT_LE(rows.resident_bytes, *config.row_window);
+    if (*config.row_window < 2 * residency::kSlabBytes) {
+        EXPECT_GT(rows.evictions, 0U) << "a window of one slab must give rows back";
+    }
+}
+
 } // namespace
 
 std::vector<float> run_stock(const GateConfig &config) {
     const std::string out = scratch_path("stock.logits");
-    const std::string command = fmt::format(
-        "'{}' '{}' '{}' {} {} {} {} {} {}", SLUICE_STOCK_LOGITS, config.model, out, config.threads,
-        config.ubatch, config.prompt, config.drawn, config.prompts, config.repack ? "repack" : "no-repack");
+    const std::string command =
+        fmt::format("'{}' '{}' '{}' {} {} {} {} {} {} {}", SLUICE_STOCK_LOGITS, config.model, out,
+                    config.threads, config.ubatch, config.prompt, config.drawn, config.prompts,
+                    config.repack ? "repack" : "no-repack", batch_name(config.batch));
     if (const int code = std::system(command.c_str()); code != 0) {
         ADD_FAILURE() << "the reference failed with " << code << ": " << command;
         return {};
@@ -109,19 +161,32 @@ uint64_t cache_bytes(const std::string &model, CacheSize size, bool direct) {
     return minimum_or_set(*loaded, size);
 }
 
+ModelOptions gate_options(const GateConfig &config) {
+    return {.path = config.model,
+            .stream = StreamMode::Force,
+            .dense_weights = config.dense,
+            .row_stream = config.row_window.has_value(),
+            .row_window_bytes = config.row_window.value_or(residency::kSlabBytes),
+            .direct = config.direct,
+            .repack = config.repack};
+}
+
 GateRun run_streamed(const GateConfig &config) {
     GateRun run;
-    auto model = Model::load({.path = config.model,
-                              .stream = StreamMode::Force,
-                              .cache_bytes = cache_bytes(config.model, config.cache, config.direct),
-                              .direct = config.direct,
-                              .repack = config.repack});
+    ModelOptions options = gate_options(config);
+    options.cache_bytes = cache_bytes(config.model, config.cache, config.direct);
+    auto model = Model::load(options);
     if (!model) {
         ADD_FAILURE() << model.error().message;
         return run;
     }
-    run = run_prompts(*model, config);
+    if (config.batch == BatchKind::Tokens) {
+        run = run_prompts(*model, config);
+    } else {
+        run_batches(*model, config, run);
+    }
     run.info = model->info();
+    run.row_tables = model->row_tables();
     return run;
 }
 
@@ -147,20 +212,14 @@ GateRun expect_identical(const GateConfig &config) {
                            << first / streamed.vocabulary << ": stock " << stock[first] << ", streamed "
                            << streamed.logits[first];
     }
-    const ExpertStats &experts = streamed.stats.experts;
     EXPECT_TRUE(streamed.info.streaming);
-    EXPECT_GT(streamed.info.expert_banks, 0U) << "nothing was streamed, so nothing was proven";
-    EXPECT_GT(experts.misses, 0U);
-    EXPECT_GT(experts.bytes_read, 0U);
-    EXPECT_EQ(experts.read_errors, 0U);
-    EXPECT_EQ(experts.materialized, 0U);
-    if (config.cache == CacheSize::Everything) {
-        EXPECT_EQ(experts.evictions, 0U);
-        EXPECT_EQ(experts.rereads, 0U);
-    } else if (config.cache == CacheSize::Minimum && experts.cache_bytes < streamed.info.streamed_bytes) {
-        // (A model whose one expert layer uses all its experts has nothing to evict.)
-        EXPECT_GT(experts.evictions, 0U) << "a cache of the minimum must evict";
-        EXPECT_GT(experts.rereads, 0U);
+    if (config.experts) {
+        expect_experts_streamed(config, streamed);
+    }
+    const bool maps = config.dense == DenseWeights::Mmap || config.dense == DenseWeights::Warm;
+    EXPECT_EQ(streamed.info.mapped_bytes > 0, maps);
+    if (config.row_window) {
+        expect_rows_streamed(config, streamed);
     }
     return streamed;
 }

@@ -1,6 +1,8 @@
 // The two sides of a byte-identity gate.
 #pragma once
 
+#include "support/gate_batch.h"
+
 #include "sluice/model.h"
 #include "sluice/session.h"
 
@@ -29,6 +31,12 @@ struct GateConfig {
     int prompts = 1;
     bool direct = true;
     bool repack = true;
+    /// Bytes for rows; empty: without row streaming. Then rows must have been read, and given back where the
+    /// window is a single slab.
+    std::optional<uint64_t> row_window = {};
+    DenseWeights dense = DenseWeights::Anon;
+    BatchKind batch = BatchKind::Tokens; ///< other kinds ignore prompt, drawn and prompts
+    bool experts = true;                 ///< the model has some, and they must have been streamed
 };
 
 /// All logits in order (prompt tokens, then drawn ones, prompt by prompt), and what the streamed side
@@ -38,6 +46,7 @@ struct GateRun {
     std::vector<float> logits;
     RunStats stats;
     ModelInfo info;
+    std::vector<RowTableInfo> row_tables;
 };
 
 /// Runs stock llama.cpp in another process. Records a test failure and returns nothing if that fails.
@@ -45,6 +54,9 @@ std::vector<float> run_stock(const GateConfig &config);
 
 /// Runs the same through Sluice. Records a test failure if anything fails.
 GateRun run_streamed(const GateConfig &config);
+
+/// How `config` wants its model loaded, but for the size of the cache.
+ModelOptions gate_options(const GateConfig &config);
 
 /// Feeds a session of its own on `model` the prompts of `config` and returns all logits. The model's path,
 /// cache and reading in `config` don't matter. Records a test failure if anything fails.

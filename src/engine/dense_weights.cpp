@@ -1,0 +1,67 @@
+#include "engine/dense_weights.h"
+
+#include "storage/page_residency.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace sluice::engine {
+
+namespace {
+
+// Enough for a share that is right to a percent or two, few enough to cost milliseconds.
+constexpr size_t kResidencySamples = 4096;
+
+} // namespace
+
+Status warm_dense_weights(const ModelState &model, const std::function<bool(float)> &progress) {
+    if (model.options.dense_weights != DenseWeights::Warm || model.store == nullptr) {
+        return {};
+    }
+    constexpr size_t kStep = size_t{8} << 20U; // often enough for a progress bar and a prompt Ctrl-C
+    std::vector<storage::ByteRange> ranges = model.store->mapped_ranges();
+    const auto all = static_cast<double>(model.store->mapped_bytes());
+    double done = 0;
+    for (storage::ByteRange range : ranges) {
+        while (!range.empty()) {
+            const storage::ByteRange part = range.first(std::min(kStep, range.size()));
+            storage::populate_pages(part);
+            range = range.subspan(part.size());
+            done += static_cast<double>(part.size());
+            if (progress && !progress(static_cast<float>(done / all))) {
+                return fail(ErrorCode::Cancelled, "reading the dense weights ahead was cancelled");
+            }
+        }
+    }
+    return {};
+}
+
+void lock_dense_weights(ModelState &model) {
+    if (model.options.dense_weights != DenseWeights::Locked || model.store == nullptr ||
+        model.info.dense_locked || !model.info.dense_note.empty()) {
+        return;
+    }
+    std::vector<storage::ByteRange> locked;
+    for (const storage::ByteRange range : model.store->dense_ranges()) {
+        if (auto lock = storage::lock_pages(range); !lock) {
+            for (const storage::ByteRange done : locked) {
+                storage::unlock_pages(done);
+            }
+            model.info.dense_note = fmt::format("dense weights are not locked: {}", lock.error().message);
+            return;
+        }
+        locked.push_back(range);
+    }
+    model.info.dense_locked = true;
+}
+
+DenseResidency dense_residency(const ModelState &model) {
+    if (model.store == nullptr) {
+        return {};
+    }
+    const auto ranges = model.store->dense_ranges();
+    const storage::PageResidency pages = storage::sample_residency(ranges, kResidencySamples);
+    return {.resident = pages.resident, .swapped = pages.swapped};
+}
+
+} // namespace sluice::engine

@@ -1,0 +1,94 @@
+#include "engine/model_state.h"
+
+namespace sluice::engine {
+
+ExpertStats expert_stats(const ModelState &model) {
+    ExpertStats stats;
+    backend::StreamedStore &store = *model.store;
+    stats.stall_seconds = static_cast<double>(store.counters.stall_nanoseconds) * 1e-9;
+    stats.graphs = store.counters.graphs;
+    stats.staged_steps = store.counters.staged_steps;
+    stats.materialized = store.counters.materialized;
+    stats.token_working_set_bytes = store.token_working_set();
+    if (store.cache() != nullptr) {
+        const residency::ExpertCounters counters = store.cache()->counters();
+        stats.hits = counters.hits;
+        stats.misses = counters.misses;
+        stats.evictions = counters.evictions;
+        stats.rereads = counters.rereads;
+        stats.prefetched = counters.prefetched;
+        stats.bytes_read = counters.bytes_read;
+        stats.read_errors = counters.errors;
+        stats.cache_bytes = store.cache()->plan().arena_bytes;
+        stats.cache_minimum_bytes = store.cache()->plan().minimum_bytes;
+        for (const residency::SlotClass &slot_class : store.cache()->plan().classes) {
+            stats.slots += slot_class.slots;
+        }
+    }
+    const storage::ReadCounters reads = model.reads->counters();
+    stats.device_bytes = reads.device_bytes;
+    stats.buffered_fallbacks = reads.fallbacks;
+    return stats;
+}
+
+RowStats row_stats(const ModelState &model) {
+    RowStats stats;
+    const backend::StreamedStore &store = *model.store;
+    if (store.rows() == nullptr) {
+        return stats;
+    }
+    const residency::RowCounters counters = store.rows()->counters();
+    stats.table_bytes = store.row_table_bytes();
+    stats.resident_bytes = counters.resident_bytes;
+    stats.rows = counters.rows;
+    stats.reads = counters.reads;
+    stats.bytes_read = counters.bytes_read;
+    stats.evictions = counters.evictions;
+    stats.read_errors = counters.errors;
+    stats.stall_seconds = static_cast<double>(store.counters.row_stall_nanoseconds) * 1e-9;
+    stats.busy_seconds = static_cast<double>(model.row_reads->counters().busy_nanoseconds) * 1e-9;
+    return stats;
+}
+
+} // namespace sluice::engine
+
+namespace sluice {
+
+namespace {
+
+std::string why_not_streamed(const backend::TableCandidate &table, const backend::RowTableState &state) {
+    if (!table.refusal.empty()) {
+        return table.refusal;
+    }
+    switch (table.tie) {
+    case backend::Tie::OneTensor:
+        return "it is also multiplied by (tied to the output head)";
+    case backend::Tie::Beside:
+        return "it is tied to the output head, which is in memory; rows come from storage beside that";
+    case backend::Tie::None:
+        break;
+    }
+    return state.materialized ? "a graph used it otherwise" : "";
+}
+
+} // namespace
+
+std::vector<RowTableInfo> Model::row_tables() const {
+    std::vector<RowTableInfo> tables;
+    if (state_->store == nullptr) {
+        return tables;
+    }
+    for (const backend::TableCandidate &table : state_->store->placement.tables()) {
+        const backend::RowTableState state = state_->store->row_table_state(table.name);
+        std::string reason = why_not_streamed(table, state);
+        tables.push_back({.name = table.name,
+                          .bytes = table.bytes,
+                          .streamed = reason.empty(),
+                          .reason = std::move(reason),
+                          .index_is_input = state.index_is_input,
+                          .index_is_computed = state.index_is_computed});
+    }
+    return tables;
+}
+
+} // namespace sluice
