@@ -29,6 +29,7 @@ enum class DenseWeights {
 struct ModelOptions {
     std::string path = {}; ///< a GGUF file, or the first of several shards
     StreamMode stream = StreamMode::Auto;
+    std::string mode_reason = {}; ///< why `stream` is what it is, for people; empty: the caller asked for it
     /// Expert cache; empty: what free memory allows, a floor left to the system.
     std::optional<uint64_t> cache_bytes = {};
     DenseWeights dense_weights = DenseWeights::Anon;

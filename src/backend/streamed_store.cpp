@@ -1,5 +1,7 @@
 #include "backend/streamed_store.h"
 
+#include "backend/expert_kernel.h"
+
 #include "ggml-cpu.h"
 #include "ggml-impl.h"
 
@@ -13,6 +15,16 @@ namespace {
 
 double mebibytes(uint64_t bytes) {
     return static_cast<double>(bytes) / (1024.0 * 1024.0);
+}
+
+/// What computing `node` takes beside its output, as we or ggml's CPU backend would do it.
+uint64_t node_workspace(const ggml_tensor *node) {
+    if (node->op != GGML_OP_MUL_MAT_ID && node->op != GGML_OP_MUL_MAT) {
+        return 0;
+    }
+    const uint64_t converted = converted_bytes(node);
+    const bool staged = node->op == GGML_OP_MUL_MAT_ID && stock_has_batch_path(node);
+    return converted + (staged ? ggml_nbytes(node->src[0]) : 0);
 }
 
 } // namespace
@@ -42,7 +54,7 @@ bool is_graph_input(const ggml_tensor *tensor) {
 Result<std::unique_ptr<StreamedStore>> StreamedStore::create(const model::GgufDirectory &directory,
                                                              StoreOptions options) {
     std::unique_ptr<StreamedStore> store(new StreamedStore(directory, std::move(options)));
-    if (store->options_.placement.rows) {
+    if (store->options_.placement.rows && !store->options_.dry) {
         auto rows = residency::RowWindow::create(store->options_.row_window_bytes, store->options_.access,
                                                  *store->options_.row_reads);
         if (!rows) {
@@ -155,8 +167,42 @@ void StreamedStore::restore_names() {
 }
 
 StreamedTensor *StreamedStore::find(const ggml_tensor *tensor) {
-    const auto it = tensors_.find(view_root(tensor));
-    return it == tensors_.end() ? nullptr : it->second.get();
+    const ggml_tensor *root = view_root(tensor);
+    const auto it = tensors_.find(root);
+    if (it == tensors_.end()) {
+        return options_.dry ? find_dry(root) : nullptr;
+    }
+    return it->second.get();
+}
+
+/// A dry store meets its weights in graphs, without memory behind them.
+StreamedTensor *StreamedStore::find_dry(const ggml_tensor *root) {
+    const Role *role = placement.role_of(root);
+    const model::TensorEntry *entry = placement.entry_of(root);
+    if (role == nullptr || entry == nullptr) {
+        return nullptr;
+    }
+    auto streamed = std::make_unique<StreamedTensor>();
+    streamed->tensor = const_cast<ggml_tensor *>(root); // ours to point to, as the loader would have given it
+    streamed->name = root->name;
+    streamed->role = *role;
+    streamed->file = directory_.shards()[entry->shard].get();
+    streamed->offset = entry->offset;
+    if (*role == Role::Experts) {
+        adopt_bank(*streamed);
+    } else if (*role == Role::Dense) {
+        (options_.placement.map_dense ? mapped_bytes_ : resident_dense_bytes_) += ggml_nbytes(root);
+    }
+    return (tensors_[root] = std::move(streamed)).get();
+}
+
+Result<CacheNeeds> StreamedStore::cache_needs() const {
+    const std::lock_guard lock(setup_mutex_);
+    auto unlimited = residency::plan_slots(banks_, layers_, SIZE_MAX / 2, options_.access);
+    if (!unlimited) {
+        return fail(unlimited.error());
+    }
+    return CacheNeeds{std::move(*unlimited), residency::token_working_set(banks_, layers_)};
 }
 
 void StreamedStore::observe_sources(const ggml_tensor *node) {
@@ -176,6 +222,9 @@ void StreamedStore::observe(const ggml_cgraph *graph) {
     for (int i = 0; i < graph->n_nodes; ++i) {
         const ggml_tensor *node = graph->nodes[i];
         observe_sources(node);
+        if (options_.dry) {
+            graph_workspace_bytes_ = std::max(graph_workspace_bytes_, node_workspace(node));
+        }
         const bool looks = node->op == GGML_OP_MUL_MAT_ID || node->op == GGML_OP_GET_ROWS;
         const StreamedTensor *weight = looks ? find(node->src[0]) : nullptr;
         if (weight != nullptr && weight->role == Role::Rows) {
@@ -209,15 +258,18 @@ void StreamedStore::observe(const ggml_cgraph *graph) {
 
 Status StreamedStore::ensure_cache(
     const std::function<uint64_t(const residency::SlotPlan &, uint64_t)> &choose_capacity) {
-    const std::lock_guard lock(setup_mutex_);
-    if (cache_ != nullptr || banks_.empty()) {
+    if (banks_.empty()) {
         return {};
     }
-    const auto unlimited = residency::plan_slots(banks_, layers_, SIZE_MAX / 2, options_.access);
-    if (!unlimited) {
-        return fail(unlimited.error());
+    const auto needs = cache_needs();
+    if (!needs) {
+        return fail(needs.error());
     }
-    const uint64_t capacity = choose_capacity(*unlimited, residency::token_working_set(banks_, layers_));
+    const std::lock_guard lock(setup_mutex_);
+    if (cache_ != nullptr) {
+        return {};
+    }
+    const uint64_t capacity = choose_capacity(needs->unlimited, needs->working_set_bytes);
     auto cache = residency::ExpertCache::create(
         banks_, {.capacity_bytes = capacity, .access = options_.access, .layers = layers_},
         *options_.expert_reads);

@@ -53,8 +53,17 @@ struct StoreOptions {
     storage::IReadEngine *expert_reads = nullptr;
     storage::IReadEngine *row_reads = nullptr; ///< needed if placement.rows
     size_t row_window_bytes = 0;               ///< what all row tables together keep in memory
+    /// Nothing is allocated or read: weights are noted when a graph shows them, to learn what a run would
+    /// need.
+    bool dry = false;
     /// Bytes of memory that could be taken now, empty if unknown; asked before a table is brought in whole.
     std::function<std::optional<uint64_t>()> memory_left = {};
+};
+
+/// What the cache of a model's experts would need.
+struct CacheNeeds {
+    residency::SlotPlan unlimited;  ///< its minimum_bytes and useful_bytes
+    uint64_t working_set_bytes = 0; ///< slices that one token touches
 };
 
 /// Totals since load. Written by whoever computes, read by anyone.
@@ -100,6 +109,13 @@ public:
 
     /// Notes which banks `graph` uses together, so that the cache can be sized before the first token.
     void observe(const ggml_cgraph *graph);
+
+    /// What a cache is for, as far as graphs have been seen. Thread-safe. Errors: as residency::plan_slots.
+    [[nodiscard]] Result<CacheNeeds> cache_needs() const;
+
+    /// Largest memory that one graph needs beside its buffers: converted activations, staged weights, the CPU
+    /// backend's own workspace. Only known to a dry store. Bytes.
+    [[nodiscard]] uint64_t graph_workspace_bytes() const { return graph_workspace_bytes_; }
 
     /// Allocates the expert cache, unless there is one or nothing to cache. Call after a context was made
     /// (observe() ran), before the first graph. `choose_capacity` is given the plan of a cache without limit,
@@ -157,6 +173,7 @@ public:
 private:
     StreamedStore(const model::GgufDirectory &directory, StoreOptions options);
     void observe_sources(const ggml_tensor *node);
+    StreamedTensor *find_dry(const ggml_tensor *root);
     void adopt_bank(StreamedTensor &streamed);
     Status adopt_dense(const StreamedTensor &streamed);
     void hide_name(ggml_tensor *tensor);
@@ -169,6 +186,7 @@ private:
     size_t hidden_names_ = 0;
     uint64_t resident_dense_bytes_ = 0;
     uint64_t mapped_bytes_ = 0;
+    uint64_t graph_workspace_bytes_ = 0;
     std::vector<const StreamedTensor *> dense_; ///< dense weights in our buffers
     mutable std::mutex
         setup_mutex_; ///< guards layers_, row_states_, weight_buffers_ and the making of cache_

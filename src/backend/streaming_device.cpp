@@ -242,8 +242,11 @@ ggml_backend_buffer_type_t streamed_buffer_type() {
 
 StreamedStore *store_of(const ggml_tensor *tensor) {
     const ggml_tensor *root = view_root(tensor);
-    return root->buffer != nullptr && is_streamed_type(root->buffer->buft) ? context_of(root->buffer).store
-                                                                           : nullptr;
+    if (root->buffer == nullptr || !is_streamed_type(root->buffer->buft)) {
+        return nullptr;
+    }
+    // A load without allocation leaves empty buffers behind: the store is the one that is being tried out.
+    return root->buffer->context != nullptr ? context_of(root->buffer).store : loading_store;
 }
 
 LoadScope::LoadScope(StreamedStore &store) : store_(store) {

@@ -20,11 +20,6 @@ namespace engine {
 
 namespace {
 
-void init_llama_once() {
-    static std::once_flag once;
-    std::call_once(once, [] { llama_backend_init(); });
-}
-
 // A slab is small: only many reads in flight keep a device busy.
 constexpr int kRowReadLanes = 32;
 
@@ -117,19 +112,13 @@ Status prepare_streaming(ModelState &state) {
         return fail(reads.error());
     }
     state.reads = std::move(*reads);
-    state.info.direct = state.options.direct && all_direct(*state.directory);
+    const storage::Access access = expert_access(state.options, *state.directory);
+    state.info.direct = access == storage::Access::Direct;
     if (state.options.direct && !state.info.direct) {
         state.info.direct_refusal = direct_refusal(*state.directory);
     }
-    backend::StoreOptions options{
-        .access = state.info.direct ? storage::Access::Direct : storage::Access::Buffered,
-        .placement = {.rows = state.options.row_stream,
-                      .map_dense = state.options.dense_weights == DenseWeights::Mmap ||
-                                   state.options.dense_weights == DenseWeights::Warm,
-                      .repack = state.options.repack},
-        .expert_reads = state.reads.get(),
-        .row_window_bytes = state.options.row_window_bytes,
-        .memory_left = [] { return memory_left(); }};
+    backend::StoreOptions options = store_options(state.options, access);
+    options.expert_reads = state.reads.get();
     if (state.options.row_stream) {
         auto row_reads = storage::make_thread_read_engine(kRowReadLanes);
         if (!row_reads) {
@@ -174,6 +163,25 @@ void describe(ModelState &state) {
 
 } // namespace
 
+void init_llama() {
+    static std::once_flag once;
+    std::call_once(once, [] { llama_backend_init(); });
+}
+
+storage::Access expert_access(const ModelOptions &options, const model::GgufDirectory &directory) {
+    return options.direct && all_direct(directory) ? storage::Access::Direct : storage::Access::Buffered;
+}
+
+backend::StoreOptions store_options(const ModelOptions &options, storage::Access access) {
+    return {.access = access,
+            .placement = {.rows = options.row_stream,
+                          .map_dense = options.dense_weights == DenseWeights::Mmap ||
+                                       options.dense_weights == DenseWeights::Warm,
+                          .repack = options.repack},
+            .row_window_bytes = options.row_window_bytes,
+            .memory_left = [] { return memory_left(); }};
+}
+
 void ChatTemplatesDeleter::operator()(common_chat_templates *templates) const {
     common_chat_templates_free(templates);
 }
@@ -182,7 +190,7 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
     const auto start = std::chrono::steady_clock::now();
     const storage::ProcessIo io_before = storage::read_process_io();
     capture_llama_log();
-    init_llama_once();
+    init_llama();
 
     auto directory = model::GgufDirectory::open(options.path, options.direct, files);
     if (!directory) {
@@ -198,7 +206,7 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
                      .usable_memory = storage::usable_memory(storage::read_memory_facts())});
     state->info.path = options.path;
     state->info.streaming = mode.stream;
-    state->info.mode_reason = mode.reason;
+    state->info.mode_reason = options.mode_reason.empty() ? mode.reason : options.mode_reason;
     state->info.file_bytes = state->directory->file_bytes();
     if (options.dense_weights == DenseWeights::Ahwb) {
         return fail(ErrorCode::Unsupported,

@@ -41,6 +41,15 @@ struct ModelState {
 /// read by llama.cpp itself.)
 Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, storage::IFileSystem &files);
 
+/// Starts llama.cpp's backends on the first call. Thread-safe.
+void init_llama();
+
+/// How slices and slabs are read: past the page cache if that is wanted and all shards allow it.
+storage::Access expert_access(const ModelOptions &options, const model::GgufDirectory &directory);
+
+/// How a store for `options` is to be made, but for its read engines.
+backend::StoreOptions store_options(const ModelOptions &options, storage::Access access);
+
 /// Totals of the model's store, cache and readers. The model must be streaming.
 ExpertStats expert_stats(const ModelState &model);
 

@@ -20,23 +20,20 @@ namespace sluice {
 
 namespace engine {
 
-namespace {
-
-constexpr uint32_t kDefaultContext = 4096;
-
-llama_context_params context_params(const SessionState &state) {
+llama_context_params context_params(const llama_model &model, const SessionOptions &options) {
+    constexpr uint32_t kDefaultContext = 4096;
     llama_context_params params = llama_context_default_params();
-    const auto trained =
-        static_cast<uint32_t>(std::max(llama_model_n_ctx_train(state.model->llama.get()), 1));
-    params.n_ctx =
-        state.options.context_tokens > 0 ? state.options.context_tokens : std::min(kDefaultContext, trained);
-    params.n_ubatch = std::min(state.options.ubatch_tokens, params.n_ctx);
+    const auto trained = static_cast<uint32_t>(std::max(llama_model_n_ctx_train(&model), 1));
+    params.n_ctx = options.context_tokens > 0 ? options.context_tokens : std::min(kDefaultContext, trained);
+    params.n_ubatch = std::min(options.ubatch_tokens, params.n_ctx);
     params.n_batch = params.n_ubatch;
-    params.n_threads = state.options.threads;
-    params.n_threads_batch = state.options.threads;
+    params.n_threads = options.threads;
+    params.n_threads_batch = options.threads;
     params.no_perf = true;
     return params;
 }
+
+namespace {
 
 /// llama.cpp fills tables per token of context before it asks for the memory that would be refused.
 Status check_context_size(const llama_context_params &params) {
@@ -51,16 +48,17 @@ Status check_context_size(const llama_context_params &params) {
 }
 
 Status make_context(SessionState &state) {
-    if (auto checked = check_context_size(context_params(state)); !checked) {
+    const llama_context_params params = context_params(*state.model->llama, state.options);
+    if (auto checked = check_context_size(params); !checked) {
         return checked;
     }
     const LogScope log;
     const backend::ContextScope backends;
-    state.context.reset(llama_init_from_model(state.model->llama.get(), context_params(state)));
+    state.context.reset(llama_init_from_model(state.model->llama.get(), params));
     if (state.context == nullptr) {
         const std::string reason = log.reason();
         return fail(ErrorCode::OutOfMemory,
-                    fmt::format("cannot create a context of {} tokens: {}", context_params(state).n_ctx,
+                    fmt::format("cannot create a context of {} tokens: {}", params.n_ctx,
                                 reason.empty() ? "llama.cpp gave no reason" : reason));
     }
     // Our own pool: llama.cpp hands its pool to the plain CPU backend only, and without one ggml starts and

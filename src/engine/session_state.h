@@ -35,6 +35,9 @@ struct SessionState {
     uint64_t dense_bytes = 0;
 };
 
+/// llama.cpp's parameters for a session of `options` on `model`.
+llama_context_params context_params(const llama_model &model, const SessionOptions &options);
+
 /// Session::decode without forgetting an earlier cancel(): several calls can make up one cancellable piece of
 /// work.
 Status decode_tokens(SessionState &state, std::span<const Token> tokens,

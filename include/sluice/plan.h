@@ -1,0 +1,59 @@
+// What a run will do and take, decided before anything is allocated.
+#pragma once
+
+#include "sluice/error.h"
+#include "sluice/options.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// What the caller wants. What is marked as given stays as it is; the rest is chosen.
+struct PlanRequest {
+    ModelOptions model = {};
+    SessionOptions session = {}; ///< threads, context_tokens: given if above 0
+    std::optional<uint64_t> ram_bytes =
+        {};                        ///< ceiling on all that the process holds; empty: what is free now
+    bool rows_given = false;       ///< model.row_stream
+    bool io_threads_given = false; ///< model.io_threads
+    bool ubatch_given = false;     ///< session.ubatch_tokens
+};
+
+/// One line of the memory plan.
+struct PlanItem {
+    std::string what;
+    uint64_t bytes = 0;
+};
+
+/// One decision.
+struct PlanChoice {
+    std::string flag;     ///< as on the command line, empty if the choice is to give none
+    std::string reason;   ///< one line
+    bool given = false;   ///< by the caller
+    bool measured = true; ///< false: it rests on a fact that could not be measured, so it is the default
+};
+
+/// The outcome: options to load and run with, and what they mean.
+struct RunPlan {
+    ModelOptions model;                   ///< stream and cache_bytes are decided
+    SessionOptions session;               ///< threads, context and ubatch are decided
+    std::vector<PlanItem> memory;         ///< what the peak consists of, in the order of the table
+    uint64_t peak_bytes = 0;              ///< their sum
+    std::optional<uint64_t> budget_bytes; ///< what the peak must stay under; empty: unknown
+    std::string budget_source;            ///< where the budget comes from, for people
+    uint64_t working_set_bytes = 0;       ///< slices that one token touches
+    uint64_t expert_bytes = 0;            ///< all slices
+    std::vector<PlanChoice> choices;
+    std::vector<std::string> warnings; ///< a sentence each
+};
+
+/// Reads the file's header and the machine's facts, tries the model out on paper, and decides. Never chooses
+/// anything that changes the text. Takes about as long as reading the vocabulary, allocates no weights.
+/// Errors: as Model::load; OutOfMemory when even the least does not fit, with what is missing and the flag
+/// that frees the most.
+Result<RunPlan> plan_run(const PlanRequest &request);
+
+} // namespace sluice

@@ -1,0 +1,37 @@
+#include "sluice/plan.h"
+
+#include "engine/memory_needs.h"
+#include "engine/run_planner.h"
+#include "model/gguf_directory.h"
+#include "storage/memory_facts.h"
+
+#include <fmt/format.h>
+
+namespace sluice {
+
+Result<RunPlan> plan_run(const PlanRequest &request) {
+    try {
+        auto directory =
+            model::GgufDirectory::open(request.model.path, request.model.direct, storage::system_files());
+        if (!directory) {
+            return fail(directory.error());
+        }
+        const engine::PlanFacts facts{.has_experts =
+                                          (*directory)->header_integer("{arch}.expert_count").value_or(0) > 0,
+                                      .usable_memory = storage::usable_memory(storage::read_memory_facts()),
+                                      .held_now = storage::read_process_memory().resident.value_or(0),
+                                      .cores = storage::physical_cores(),
+                                      .io_threads = {}};
+        return engine::decide(
+            request, facts,
+            [&directory](const ModelOptions &model, const SessionOptions &session, bool streaming) {
+                return engine::measure_needs(model, session, streaming, **directory);
+            });
+    } catch (const std::bad_alloc &) {
+        return fail(ErrorCode::OutOfMemory, "out of memory while planning");
+    } catch (const std::exception &error) {
+        return fail(ErrorCode::Internal, fmt::format("cannot plan the run: {}", error.what()));
+    }
+}
+
+} // namespace sluice

@@ -1,0 +1,87 @@
+#include "telemetry/plan_text.h"
+
+#include <fmt/format.h>
+
+namespace sluice::telemetry {
+
+namespace {
+
+double mebibytes(uint64_t bytes) {
+    return static_cast<double>(bytes) / (1024.0 * 1024.0);
+}
+
+/// Quoted for a shell where it has to be.
+std::string shell_word(const std::string &text) {
+    constexpr const char *kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%";
+    if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) {
+        return text;
+    }
+    std::string quoted = "'";
+    for (const char letter : text) {
+        quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+    }
+    return quoted + "'";
+}
+
+const char *dense_name(DenseWeights mode) {
+    switch (mode) {
+    case DenseWeights::Mmap:
+        return "mmap";
+    case DenseWeights::Warm:
+        return "warm";
+    case DenseWeights::Locked:
+        return "locked";
+    case DenseWeights::Ahwb:
+        return "ahwb";
+    case DenseWeights::Anon:
+        break;
+    }
+    return "anon";
+}
+
+} // namespace
+
+std::vector<std::string> plan_table(const RunPlan &plan) {
+    std::vector<std::string> lines;
+    const auto row = [&lines](const std::string &what, const std::string &value) {
+        lines.push_back(fmt::format("  {:<26}{:>12}", what, value));
+    };
+    const auto size = [](uint64_t bytes) { return fmt::format("{:.1f} MiB", mebibytes(bytes)); };
+    lines.emplace_back("memory plan:");
+    for (const PlanItem &item : plan.memory) {
+        row(item.what, size(item.bytes));
+    }
+    row("predicted peak", size(plan.peak_bytes));
+    row("budget", plan.budget_bytes ? size(*plan.budget_bytes) : "unmeasured");
+    lines.back() += plan.budget_bytes ? fmt::format("  ({})", plan.budget_source) : "";
+    if (plan.working_set_bytes > 0) {
+        row("one token touches", size(plan.working_set_bytes));
+        lines.back() += fmt::format("  (of {} of experts)", size(plan.expert_bytes));
+    }
+    return lines;
+}
+
+std::vector<std::string> plan_choices(const RunPlan &plan) {
+    std::vector<std::string> lines;
+    lines.emplace_back("decisions:");
+    for (const PlanChoice &choice : plan.choices) {
+        lines.push_back(fmt::format("  {:<38}{}{}", choice.flag.empty() ? "(no flag)" : choice.flag,
+                                    choice.reason, choice.measured ? "" : " [not measured]"));
+    }
+    return lines;
+}
+
+std::string plan_command(const RunPlan &plan) {
+    std::string command = "sluice run -m " + shell_word(plan.model.path);
+    for (const PlanChoice &choice : plan.choices) {
+        command += choice.flag.empty() ? "" : " " + choice.flag;
+    }
+    if (plan.model.dense_weights != DenseWeights::Anon) {
+        command += fmt::format(" --dense-weights {}", dense_name(plan.model.dense_weights));
+    }
+    command += plan.model.direct ? "" : " --no-direct";
+    command += plan.model.repack ? "" : " --no-repack";
+    return command;
+}
+
+} // namespace sluice::telemetry

@@ -1,0 +1,53 @@
+// What a run needs, on paper, against what it then takes.
+
+#include "engine/memory_needs.h"
+#include "engine/model_state.h"
+#include "storage/file.h"
+#include "support/gate.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::test {
+namespace {
+
+class Needs : public testing::TestWithParam<const char *> {};
+
+TEST_P(Needs, OnPaperAreThoseOfTheRealRun) {
+    const std::string path = tiny_model(GetParam());
+    for (const bool rows : {false, true}) {
+        ModelOptions options{.path = path,
+                             .stream = StreamMode::Force,
+                             .cache_bytes = uint64_t{64} << 20U,
+                             .row_stream = rows};
+        const SessionOptions session_options{.context_tokens = 512, .ubatch_tokens = 64, .threads = 2};
+        auto directory = model::GgufDirectory::open(path, true, storage::system_files());
+        ASSERT_TRUE(directory);
+        const auto needs = engine::measure_needs(options, session_options, true, **directory);
+        ASSERT_TRUE(needs) << needs.error().message;
+
+        auto model = Model::load(options);
+        ASSERT_TRUE(model) << model.error().message;
+        auto session = Session::create(*model, session_options);
+        ASSERT_TRUE(session) << session.error().message;
+        const RunStats stats = session->stats();
+        EXPECT_EQ(needs->dense_bytes, stats.dense_bytes);
+        EXPECT_EQ(needs->context_bytes, stats.context_bytes);
+        EXPECT_EQ(needs->compute_bytes, stats.compute_bytes);
+        EXPECT_EQ(needs->expert_bytes, model->info().streamed_bytes);
+        EXPECT_EQ(needs->row_table_bytes, model->info().row_table_bytes);
+        EXPECT_EQ(needs->cache_minimum_bytes, stats.experts.cache_minimum_bytes);
+        EXPECT_EQ(needs->working_set_bytes, stats.experts.token_working_set_bytes);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Recipes, Needs,
+                         testing::Values("tiny-qwen3moe", "tiny-mixed", "tiny-gemma4", "tiny-gpt-oss",
+                                         "tiny-tied", "tiny-nemotron-h-moe", "tiny-vocab", "tiny-hashed"),
+                         [](const auto &info) {
+                             std::string name = info.param;
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name;
+                         });
+
+} // namespace
+} // namespace sluice::test
