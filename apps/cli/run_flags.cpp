@@ -1,0 +1,137 @@
+#include "run_flags.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+
+namespace sluice::cli {
+
+namespace {
+
+std::string check_finite(const std::string &text) {
+    return std::isfinite(std::strtod(text.c_str(), nullptr)) ? "" : "'" + text + "' is not a finite number";
+}
+
+std::string check_cache(const std::string &text) {
+    const bool number = !text.empty() && text.size() <= 8 && // more digits are more than memory can be
+                        text.find_first_not_of("0123456789") == std::string::npos;
+    return text == "auto" || (number && std::stoul(text) > 0)
+               ? ""
+               : "'" + text + "' is neither a number of MiB above 0 nor 'auto'";
+}
+
+std::string check_row_window(const std::string &text) {
+    constexpr double kMostMebibytes = 1 << 24; // 16 TiB: more cannot be meant
+    char *end = nullptr;
+    const double mebibytes = std::strtod(text.c_str(), &end);
+    const bool number = !text.empty() && *end == '\0' && mebibytes <= kMostMebibytes;
+    return number && mebibytes * 64 >= 1 // a slab is a 64th of a MiB
+               ? ""
+               : "'" + text + "' is not a number of MiB that holds at least one slab of 16 KiB";
+}
+
+void add_sampling_flags(CLI::App &command, RunFlags &flags) {
+    command.add_option("--temp", flags.sampling.temperature, "Temperature; 0: greedy")
+        ->check(check_finite)
+        ->capture_default_str();
+    command.add_option("--top-k", flags.sampling.top_k, "Sample from the k likeliest; 0: all")
+        ->capture_default_str();
+    command.add_option("--top-p", flags.sampling.top_p, "Sample from this much probability; 1: all")
+        ->check(check_finite)
+        ->capture_default_str();
+    command
+        .add_option("--min-p", flags.sampling.min_p, "Least probability relative to the likeliest; 0: any")
+        ->check(check_finite)
+        ->capture_default_str();
+    command
+        .add_option("--repeat-penalty", flags.repeat_penalty,
+                    "Penalty on repeated tokens (default: 1.1, in a chat 1.0)")
+        ->check(check_finite)
+        ->check(CLI::PositiveNumber);
+    command.add_option("--repeat-last-n", flags.sampling.repeat_last_n, "Tokens the penalty looks back on")
+        ->capture_default_str();
+    command.add_option("-s,--seed", flags.sampling.seed, "Seed of the sampler (default: random)");
+}
+
+} // namespace
+
+void add_run_flags(CLI::App &command, RunFlags &flags) {
+    command.add_option("-m,--model", flags.model,
+                       "GGUF file, or the first of several shards (default: the embedded model)");
+    CLI::Option *prompt = command.add_option("-p,--prompt", flags.prompt, "The prompt");
+    command.add_option("-f,--file", flags.prompt_file, "Read the prompt from this file")->excludes(prompt);
+    command.add_option("--system-prompt", flags.system_prompt, "System prompt for a chat (-sys)");
+    command.add_option(
+        "-n,--predict,--n-predict", flags.predict,
+        "Tokens to generate; -1: until the text or the context ends (default: 256, in a chat -1)");
+    command
+        .add_option("-c,--ctx-size", flags.session.context_tokens,
+                    "Context in tokens; 0: 4096, or what the model was trained for if less")
+        ->capture_default_str();
+    command.add_option("-t,--threads", flags.session.threads, "Compute threads; 0: physical cores")
+        ->check(CLI::Range(0, 512))
+        ->capture_default_str();
+    command
+        .add_option("--ubatch-size", flags.session.ubatch_tokens,
+                    "Tokens computed together while prefilling (-ub)")
+        ->check(CLI::Range(1, 65536))
+        ->capture_default_str();
+    add_sampling_flags(command, flags);
+    CLI::Option *chat =
+        command.add_flag("--chat", flags.chat, "Apply the model's chat template (default where it has one)");
+    command.add_flag("--raw", flags.raw, "Continue the prompt as it is")->excludes(chat);
+    CLI::Option *stream =
+        command.add_flag("--moe-stream", flags.moe_stream, "Stream experts from storage, whatever fits");
+    command.add_flag("--no-moe-stream", flags.no_moe_stream, "Hold the whole model in memory")
+        ->excludes(stream);
+    command
+        .add_option("--cache-mb", flags.cache_mb, "Expert cache in MiB, or 'auto': what free memory allows")
+        ->check(check_cache)
+        ->capture_default_str();
+    const std::map<std::string, DenseWeights> dense_modes{{"anon", DenseWeights::Anon},
+                                                          {"mmap", DenseWeights::Mmap},
+                                                          {"warm", DenseWeights::Warm},
+                                                          {"locked", DenseWeights::Locked},
+                                                          {"ahwb", DenseWeights::Ahwb}};
+    command
+        .add_option("--dense-weights", flags.dense_weights,
+                    "How weights that every token needs are held while streaming: anon, mmap, warm, locked, "
+                    "ahwb (Android)")
+        ->transform(CLI::CheckedTransformer(dense_modes))
+        ->default_str("anon");
+    CLI::Option *rows =
+        command
+            .add_flag("--row-stream", flags.row_stream,
+                      "With --moe-stream: read only the rows that are gathered of weights never multiplied")
+            ->needs(stream);
+    command.add_option("--row-stream-mb", flags.row_stream_mb, "MiB of such rows to keep in memory")
+        ->check(check_row_window)
+        ->capture_default_str()
+        ->needs(stream)
+        ->needs(rows);
+    command.add_option("--io-threads", flags.io_threads, "Threads that read experts")
+        ->check(CLI::Range(1, 64))
+        ->capture_default_str();
+    command.add_flag("--no-direct", flags.no_direct, "Read through the page cache");
+    command.add_flag("--no-repack", flags.no_repack, "Keep dense weights in the file's layout");
+}
+
+ModelOptions model_options(const RunFlags &flags) {
+    ModelOptions options;
+    options.path = flags.model.value_or("");
+    options.stream = flags.moe_stream      ? StreamMode::Force
+                     : flags.no_moe_stream ? StreamMode::Never
+                                           : StreamMode::Auto;
+    if (flags.cache_mb != "auto") {
+        options.cache_bytes = std::stoull(flags.cache_mb) << 20U;
+    }
+    options.dense_weights = flags.dense_weights;
+    options.row_stream = flags.row_stream;
+    options.row_window_bytes = static_cast<uint64_t>(flags.row_stream_mb * (1U << 20U));
+    options.io_threads = flags.io_threads;
+    options.direct = !flags.no_direct;
+    options.repack = !flags.no_repack;
+    return options;
+}
+
+} // namespace sluice::cli
