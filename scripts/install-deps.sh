@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # command:package. Any version on the PATH will do; CMake checks what it needs.
 readonly tools=(g++:build-essential make:build-essential cmake:cmake ninja:ninja-build git:git ccache:ccache
     pkg-config:pkg-config)
-readonly libraries=(libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev ca-certificates)
+readonly libraries=(libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev liburing-dev ca-certificates)
 readonly test_libraries=(libgtest-dev libgmock-dev)
 
 usage() {
@@ -81,7 +81,7 @@ install_packages() {
 main() {
     parse_arguments "$@"
     if ! have dpkg-query || ! have apt-get; then
-        note "this system has no apt: you need a C++20 compiler, CMake 3.25, Ninja, git, and the libraries fmt, CLI11, nlohmann-json and tl-expected$([[ $with_tests == no ]] || echo ', GoogleTest with GoogleMock and Google Benchmark'); going on as if they were there."
+        note "this system has no apt: you need a C++20 compiler, CMake 3.25, Ninja, git, and the libraries fmt, CLI11, nlohmann-json and tl-expected (and liburing, for io_uring)$([[ $with_tests == no ]] || echo ', GoogleTest with GoogleMock and Google Benchmark'); going on as if they were there."
         return
     fi
 

@@ -1,4 +1,4 @@
-// What the background reader promises: every request answered once, in order, and nothing lost at the end.
+// What every background reader promises: each request answered once, in order, and nothing lost at the end.
 #include "storage/read_engine.h"
 
 #include "storage/reserved_memory.h"
@@ -47,26 +47,48 @@ private:
     std::string name_ = "made up";
 };
 
-std::unique_ptr<IReadEngine> engine_of(int lanes) {
-    Result<std::unique_ptr<IReadEngine>> engine = make_thread_read_engine(lanes);
-    return engine ? std::move(*engine) : nullptr;
-}
+/// All of this holds for both engines, with files that have descriptors and with those that don't.
+class ReadEngine : public testing::TestWithParam<ReadEngineKind> {
+protected:
+    void SetUp() override {
+        if (const auto engine = make_engine(1); !engine && engine.error().code == ErrorCode::Unsupported) {
+            GTEST_SKIP() << engine.error().message;
+        }
+    }
+
+    static Result<std::unique_ptr<IReadEngine>> make_engine(int lanes) {
+        return GetParam() == ReadEngineKind::Uring ? make_uring_read_engine(lanes)
+                                                   : make_thread_read_engine(lanes);
+    }
+
+    static std::unique_ptr<IReadEngine> engine_of(int lanes) {
+        Result<std::unique_ptr<IReadEngine>> engine = make_engine(lanes);
+        EXPECT_TRUE(engine) << engine.error().message;
+        return engine ? std::move(*engine) : nullptr;
+    }
+};
+
+INSTANTIATE_TEST_SUITE_P(, ReadEngine, testing::Values(ReadEngineKind::Threads, ReadEngineKind::Uring),
+                         [](const auto &kind) {
+                             return kind.param == ReadEngineKind::Uring ? "Uring" : "Threads";
+                         });
 
 void submit_one(IReadEngine &engine, ReadRequest request) {
     engine.submit({&request, 1});
 }
 
-TEST(ThreadReadEngine, LanesAreLimited) {
-    for (const int lanes : {-1, 0, 65}) {
-        const auto engine = make_thread_read_engine(lanes);
+TEST_P(ReadEngine, SizeIsLimited) {
+    const int most = GetParam() == ReadEngineKind::Uring ? 1024 : 64;
+    for (const int lanes : {-1, 0, most + 1}) {
+        const auto engine = make_engine(lanes);
         ASSERT_FALSE(engine);
         EXPECT_EQ(engine.error().code, ErrorCode::InvalidArgument);
     }
-    EXPECT_TRUE(make_thread_read_engine(1));
-    EXPECT_TRUE(make_thread_read_engine(64));
+    EXPECT_TRUE(make_engine(1));
+    EXPECT_TRUE(make_engine(most));
 }
 
-TEST(ThreadReadEngine, EveryRequestIsAnsweredOnceWithItsBytes) {
+TEST_P(ReadEngine, EveryRequestIsAnsweredOnceWithItsBytes) {
     constexpr size_t count = 500;
     constexpr size_t length = 700;
     const ScratchDir dir;
@@ -101,7 +123,7 @@ TEST(ThreadReadEngine, EveryRequestIsAnsweredOnceWithItsBytes) {
     EXPECT_EQ(engine->counters().reads, count);
 }
 
-TEST(ThreadReadEngine, SubmitDoesNotWaitForReads) {
+TEST_P(ReadEngine, SubmitDoesNotWaitForReads) {
     std::promise<void> gate;
     const std::shared_future<void> opened = gate.get_future().share();
     CallbackFile file([&](uint64_t) { opened.wait(); });
@@ -118,7 +140,7 @@ TEST(ThreadReadEngine, SubmitDoesNotWaitForReads) {
     EXPECT_EQ(answers, 10);
 }
 
-TEST(ThreadReadEngine, OneLaneKeepsTheOrderOfSubmission) {
+TEST_P(ReadEngine, OneLaneKeepsTheOrderOfSubmission) {
     std::vector<uint64_t> order; // touched by the one lane only, read after it ended
     CallbackFile file([&](uint64_t offset) { order.push_back(offset); });
     std::vector<std::byte> memory(1);
@@ -136,7 +158,7 @@ TEST(ThreadReadEngine, OneLaneKeepsTheOrderOfSubmission) {
     EXPECT_EQ(order, expected);
 }
 
-TEST(ThreadReadEngine, AsManyReadsAsLanesAreInFlightTogether) {
+TEST_P(ReadEngine, AsManyReadsAsLanesAreInFlightTogether) {
     constexpr int lanes = 3;
     std::latch together(lanes); // opens only when all three reads are inside
     CallbackFile file([&](uint64_t) { together.arrive_and_wait(); });
@@ -153,7 +175,7 @@ TEST(ThreadReadEngine, AsManyReadsAsLanesAreInFlightTogether) {
     EXPECT_EQ(answers, lanes);
 }
 
-TEST(ThreadReadEngine, DestructionWaitsForAllThatWasSubmitted) {
+TEST_P(ReadEngine, DestructionWaitsForAllThatWasSubmitted) {
     std::atomic<int> answers{0};
     CallbackFile file([](uint64_t) { std::this_thread::yield(); });
     std::vector<std::byte> memory(1);
@@ -168,7 +190,7 @@ TEST(ThreadReadEngine, DestructionWaitsForAllThatWasSubmitted) {
     EXPECT_EQ(answers, 200);
 }
 
-TEST(ThreadReadEngine, ACallbackMaySubmitMore) {
+TEST_P(ReadEngine, ACallbackMaySubmitMore) {
     CallbackFile file([](uint64_t) {});
     std::vector<std::byte> memory(1);
     std::atomic<int> answers{0};
@@ -184,7 +206,7 @@ TEST(ThreadReadEngine, ACallbackMaySubmitMore) {
     EXPECT_EQ(answers, 20);
 }
 
-TEST(ThreadReadEngine, ManyThreadsMaySubmitAtOnce) {
+TEST_P(ReadEngine, ManyThreadsMaySubmitAtOnce) {
     CallbackFile file([](uint64_t) {});
     std::atomic<int> answers{0};
     std::vector<std::byte> memory(4);
@@ -208,7 +230,7 @@ TEST(ThreadReadEngine, ManyThreadsMaySubmitAtOnce) {
     EXPECT_EQ(answers, 400);
 }
 
-TEST(ThreadReadEngine, AFailedReadReachesItsCallbackAndOthersGoOn) {
+TEST_P(ReadEngine, AFailedReadReachesItsCallbackAndOthersGoOn) {
     const ScratchDir dir;
     const auto plan = std::make_shared<FaultPlan>();
     FaultFileSystem files{plan};
@@ -240,7 +262,7 @@ TEST(ThreadReadEngine, AFailedReadReachesItsCallbackAndOthersGoOn) {
     EXPECT_EQ(counters.bytes, 128u);
 }
 
-TEST(ThreadReadEngine, ARequestWithoutAFileFails) {
+TEST_P(ReadEngine, ARequestWithoutAFileFails) {
     auto engine = engine_of(1);
     std::promise<Status> result;
     submit_one(*engine, {.done = [&](Status status) { result.set_value(std::move(status)); }});
@@ -249,7 +271,7 @@ TEST(ThreadReadEngine, ARequestWithoutAFileFails) {
     EXPECT_EQ(status.error().code, ErrorCode::InvalidArgument);
 }
 
-TEST(ThreadReadEngine, DirectReadsCountTheirPaddingAndFallbacks) {
+TEST_P(ReadEngine, DirectReadsCountTheirPaddingAndFallbacks) {
     const ScratchDir dir;
     const auto plan = std::make_shared<FaultPlan>();
     FaultFileSystem files{plan};
@@ -280,7 +302,7 @@ TEST(ThreadReadEngine, DirectReadsCountTheirPaddingAndFallbacks) {
     EXPECT_EQ(counters.device_bytes, 24576u);
 }
 
-TEST(ThreadReadEngine, BusyTimeStandsStillWhileIdle) {
+TEST_P(ReadEngine, BusyTimeStandsStillWhileIdle) {
     CallbackFile file([](uint64_t) {});
     std::vector<std::byte> memory(1 << 16);
     const auto engine = engine_of(2);
@@ -295,7 +317,7 @@ TEST(ThreadReadEngine, BusyTimeStandsStillWhileIdle) {
     EXPECT_EQ(engine->counters().busy_nanoseconds, once);
 }
 
-TEST(ThreadReadEngine, ReaderThreadsLeaveSignalsToTheOthers) {
+TEST_P(ReadEngine, ReaderThreadsLeaveSignalsToTheOthers) {
     const auto engine = engine_of(1);
     CallbackFile file([](uint64_t) {});
     std::vector<std::byte> memory(1);

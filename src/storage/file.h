@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -56,6 +57,11 @@ public:
     [[nodiscard]] virtual const std::string &direct_refusal() const = 0;
 
     [[nodiscard]] virtual const std::string &path() const = 0;
+
+    /// The system's descriptor behind reads of this kind, for engines that hand reads to the kernel
+    /// themselves. It stays the file's and lives as long. Empty: there is none, or reads must go through
+    /// read_at().
+    [[nodiscard]] virtual std::optional<int> descriptor(Access /*access*/) const { return std::nullopt; }
 };
 
 /// Opens files. Tests put a faulty one in its place.

@@ -162,6 +162,10 @@ public:
     [[nodiscard]] bool direct_trusted() const override { return direct_.valid(); }
     [[nodiscard]] const std::string &direct_refusal() const override { return refusal_; }
     [[nodiscard]] const std::string &path() const override { return path_; }
+    [[nodiscard]] std::optional<int> descriptor(Access access) const override {
+        const Descriptor &descriptor = access == Access::Direct ? direct_ : buffered_;
+        return descriptor.valid() ? std::optional(descriptor.get()) : std::nullopt;
+    }
 
     /// Records why direct reads are not used.
     void refuse_direct(std::string_view why) {

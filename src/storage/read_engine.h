@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace sluice::storage {
 
@@ -49,5 +50,37 @@ public:
 /// A pool of `lanes` threads (1 to 64) doing positional reads. Works everywhere.
 /// Errors: InvalidArgument for a lane count out of range, OutOfMemory if threads cannot be started.
 Result<std::unique_ptr<IReadEngine>> make_thread_read_engine(int lanes);
+
+/// io_uring with up to `depth` (1 to 1024) reads in flight; more wait their turn. submit() makes one system
+/// call. Files without a descriptor, and reads that end short or with an error, are handled by a few ordinary
+/// threads. Errors: InvalidArgument for a depth out of range; Unsupported, with the reason, where this build
+/// or the kernel has no io_uring or refuses it; OutOfMemory.
+Result<std::unique_ptr<IReadEngine>> make_uring_read_engine(int depth);
+
+/// Which engine is wished for.
+enum class ReadEngineKind {
+    Auto,    ///< io_uring where it can be had, otherwise threads
+    Uring,   ///< the same, but not getting it is worth a word
+    Threads, ///< a pool of threads
+};
+
+/// A wish, with the size of either engine.
+struct ReadEngineWish {
+    ReadEngineKind kind = ReadEngineKind::Auto;
+    int depth = 64; ///< reads in flight with io_uring
+    int lanes = 4;  ///< threads otherwise
+};
+
+/// What it led to.
+struct ChosenReadEngine {
+    std::unique_ptr<IReadEngine> engine;
+    ReadEngineKind kind = ReadEngineKind::Threads; ///< Uring or Threads
+    std::string name;                              ///< such as "io_uring, 64 reads in flight"
+    std::string note; ///< one line: what was taken instead and why; empty if the wish was met
+};
+
+/// The engine wished for or, where io_uring cannot be had, threads. Errors: InvalidArgument for a size out of
+/// range, OutOfMemory if threads cannot be started.
+Result<ChosenReadEngine> make_read_engine(const ReadEngineWish &wish);
 
 } // namespace sluice::storage

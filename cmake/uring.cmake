@@ -1,0 +1,17 @@
+# io_uring through liburing: Linux only, and never Android, whose app sandbox kills a process that as much as probes it.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    find_package(PkgConfig)
+    if(PKG_CONFIG_FOUND)
+        pkg_check_modules(LIBURING IMPORTED_TARGET liburing>=2.0)
+    endif()
+endif()
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND LIBURING_FOUND)
+    set(SLUICE_IO_URING_DEFAULT ON)
+else()
+    set(SLUICE_IO_URING_DEFAULT OFF)
+endif()
+option(SLUICE_IO_URING "Read through io_uring (needs Linux and liburing; not for Android)" ${SLUICE_IO_URING_DEFAULT})
+if(SLUICE_IO_URING AND NOT TARGET PkgConfig::LIBURING)
+    message(FATAL_ERROR "SLUICE_IO_URING is on, but liburing (2.0 or later, Linux only) was not found by pkg-config: "
+                        "install liburing-dev, or pass -DSLUICE_IO_URING=OFF")
+endif()

@@ -1,0 +1,16 @@
+// Starting the threads on which reads are performed and their callbacks run.
+#pragma once
+
+#include "sluice/error.h"
+
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace sluice::storage {
+
+/// Starts a thread that runs `body`, is called `name` (at most 15 characters), and is deaf to all signals but
+/// its own faults: Ctrl-C belongs to the main thread. Errors: OutOfMemory if the system gives none.
+Result<std::thread> start_reader_thread(const std::string &name, std::function<void()> body);
+
+} // namespace sluice::storage
