@@ -48,7 +48,7 @@ TEST(CliRun, TextGoesToStdoutAndNumbersToStderr) {
     EXPECT_THAT(result.out, Not(HasSubstr("tokens/s")));
 
     const std::vector<std::string> lines = result.err_lines();
-    ASSERT_EQ(lines.size(), 6U) << result.err;
+    ASSERT_EQ(lines.size(), 7U) << result.err;
     EXPECT_THAT(lines[0], ContainsRegex("^mode: streaming experts \\(asked for by --moe-stream\\): [0-9.]+ "
                                         "MiB stay on storage, [0-9.]+ MiB of dense weights are in memory"));
     EXPECT_THAT(lines[1], ContainsRegex("^generation: 20 tokens in [0-9.]+ s, [0-9.]+ tokens/s$"));
@@ -73,7 +73,7 @@ TEST(CliRun, PipedOutputIsPlainText) {
 TEST(CliRun, ResidentRunSaysWhyAndHasNoStreamingNumbers) {
     const ChildResult result = run({"--no-moe-stream", "-n", "5"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_THAT(result.err, StartsWith("mode: resident, because asked for by --no-moe-stream\n"));
+    EXPECT_THAT(result.err, testing::HasSubstr("\nmode: resident, because asked for by --no-moe-stream\n"));
     EXPECT_THAT(result.err, Not(HasSubstr("moe-cache")));
 }
 
@@ -89,7 +89,7 @@ TEST(CliRun, ContextThatFillsUpIsSaid) {
 
 TEST(CliRun, DenseModelUnderMoeStreamSaysThatThereIsNothingToStream) {
     const ChildResult result = run({"-m", tiny_model("tiny-dense"), "--moe-stream", "-p", "x"});
-    EXPECT_THAT(result.err, StartsWith("mode: streaming (asked for by --moe-stream), but the model has no "
+    EXPECT_THAT(result.err, testing::HasSubstr("\nmode: streaming (asked for by --moe-stream), but the model has no "
                                        "routed experts: all of it is in memory\n"));
     EXPECT_EQ(result.out, "");
     expect_failed(result, "has no vocabulary, so it can't read or write text"); // made models have none

@@ -37,6 +37,9 @@ public:
         first_offset_ = reads_ == 1 ? offset : first_offset_.load();
         return truth_->read_at(offset, into, access);
     }
+    Status map_over(uint64_t offset, std::span<std::byte> where, MapAdvice advice) override {
+        return truth_->map_over(offset, where, advice);
+    }
     [[nodiscard]] uint64_t size() const override { return truth_->size(); }
     [[nodiscard]] size_t alignment() const override { return truth_->alignment(); }
     [[nodiscard]] bool direct_trusted() const override { return truth_->direct_trusted(); }

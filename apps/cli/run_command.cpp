@@ -8,6 +8,7 @@
 
 #include "sluice/model.h"
 #include "sluice/session.h"
+#include "telemetry/plan_text.h"
 #include "telemetry/summary.h"
 
 #include <cerrno>
@@ -54,6 +55,9 @@ public:
         if (auto ready = prepare(); !ready) {
             return ready;
         }
+        if (flags_.plan) {
+            return {};
+        }
         auto status = flags_.prompt ? answer_once() : converse();
         if (session_->stats().prompt_tokens > 0) {
             print_summary();
@@ -77,7 +81,18 @@ private:
                 flags_.prompt = kStoryPrompt;
             }
         }
-        ModelOptions options = model_options(flags_);
+        auto plan = plan_run(plan_request(flags_));
+        if (!plan) {
+            return fail(plan.error());
+        }
+        plan_ = std::move(*plan);
+        if (flags_.plan) {
+            say_plan();
+            return {};
+        }
+        ModelOptions options = plan_.model;
+        flags_.session = plan_.session;
+        flags_.row_stream = options.row_stream;
         options.progress = [this](float done) {
             progress_.show("loading", done);
             return !interrupt_.interrupted();
@@ -89,6 +104,23 @@ private:
         }
         model_.emplace(std::move(*model));
         return start_session();
+    }
+
+    /// With --plan all of it to standard output; otherwise warnings and the command, to standard error.
+    void say_plan() {
+        if (flags_.plan) {
+            for (const auto &lines : {telemetry::plan_table(plan_), telemetry::plan_choices(plan_)}) {
+                for (const std::string &line : lines) {
+                    fmt::print("{}\n", line);
+                }
+            }
+            fmt::print("command: {}\n", telemetry::plan_command(plan_));
+        } else {
+            std::fprintf(stderr, "plan: %s\n", telemetry::plan_command(plan_).c_str());
+        }
+        for (const std::string &warning : plan_.warnings) {
+            std::fprintf(stderr, "sluice: %s\n", warning.c_str());
+        }
     }
 
     Status find_prompt() {
@@ -119,14 +151,17 @@ private:
         if (!chat_ && !flags_.prompt) {
             return fail(ErrorCode::InvalidArgument, "there is no prompt; give one with -p or -f");
         }
+        say_plan();
         std::fprintf(stderr, "%s\n", telemetry::mode_line(model_->info()).c_str());
         auto session = Session::create(*model_, flags_.session);
         if (!session) {
             return fail(session.error());
         }
         session_.emplace(std::move(*session));
-        if (!model_->info().dense_note.empty()) {
-            std::fprintf(stderr, "sluice: %s\n", model_->info().dense_note.c_str());
+        for (const std::string &note : {model_->info().dense_note, model_->info().io_note}) {
+            if (!note.empty()) {
+                std::fprintf(stderr, "sluice: %s\n", note.c_str());
+            }
         }
         if (flags_.row_stream) {
             for (const std::string &line : telemetry::row_table_lines(model_->row_tables())) {
@@ -256,6 +291,7 @@ private:
     }
 
     RunFlags flags_;
+    RunPlan plan_;
     ProgressLine progress_;
     InterruptGuard interrupt_;
     TextOutput output_;

@@ -72,10 +72,17 @@ void add_run_flags(CLI::App &command, RunFlags &flags) {
         ->check(CLI::Range(0, 512))
         ->capture_default_str();
     command
-        .add_option("--ubatch-size", flags.session.ubatch_tokens,
-                    "Tokens computed together while prefilling (-ub)")
-        ->check(CLI::Range(1, 65536))
-        ->capture_default_str();
+        .add_option(
+            "--ubatch-size", flags.ubatch,
+            "Tokens computed together while prefilling (-ub; default: 512, less where memory is short)")
+        ->check(CLI::Range(1, 65536));
+    command
+        .add_option("--ram-mb", flags.ram_mb,
+                    "Ceiling on all the memory that the run takes, in MiB (default: what is free now)")
+        ->check(CLI::Range(1, 1 << 30));
+    command.add_flag("--plan", flags.plan, "Print what would be done and taken, and why; do nothing");
+    command.add_flag("--auto", flags.automatic,
+                     "Decide all that is not given from the file and the machine (the default)");
     add_sampling_flags(command, flags);
     CLI::Option *chat =
         command.add_flag("--chat", flags.chat, "Apply the model's chat template (default where it has one)");
@@ -109,15 +116,26 @@ void add_run_flags(CLI::App &command, RunFlags &flags) {
         ->capture_default_str()
         ->needs(stream)
         ->needs(rows);
-    command.add_option("--io-threads", flags.io_threads, "Threads that read experts")
-        ->check(CLI::Range(1, 64))
+    command
+        .add_option("--io-threads", flags.io_threads, "Threads that read experts (default: 4, or as probed)")
+        ->check(CLI::Range(1, 64));
+    const std::map<std::string, IoEngine> engines{
+        {"auto", IoEngine::Auto}, {"uring", IoEngine::Uring}, {"threads", IoEngine::Threads}};
+    command
+        .add_option("--io-engine", flags.io_engine,
+                    "What reads experts and rows: auto, uring (Linux's io_uring), threads")
+        ->transform(CLI::CheckedTransformer(engines))
+        ->default_str("auto");
+    command.add_option("--io-depth", flags.io_depth, "Reads in flight with io_uring")
+        ->check(CLI::Range(1, 1024))
         ->capture_default_str();
     command.add_flag("--no-direct", flags.no_direct, "Read through the page cache");
     command.add_flag("--no-repack", flags.no_repack, "Keep dense weights in the file's layout");
 }
 
-ModelOptions model_options(const RunFlags &flags) {
-    ModelOptions options;
+PlanRequest plan_request(const RunFlags &flags) {
+    PlanRequest request;
+    ModelOptions &options = request.model;
     options.path = flags.model.value_or("");
     options.stream = flags.moe_stream      ? StreamMode::Force
                      : flags.no_moe_stream ? StreamMode::Never
@@ -128,10 +146,20 @@ ModelOptions model_options(const RunFlags &flags) {
     options.dense_weights = flags.dense_weights;
     options.row_stream = flags.row_stream;
     options.row_window_bytes = static_cast<uint64_t>(flags.row_stream_mb * (1U << 20U));
-    options.io_threads = flags.io_threads;
+    options.io_threads = flags.io_threads.value_or(options.io_threads);
+    options.io_engine = flags.io_engine;
+    options.io_depth = flags.io_depth;
     options.direct = !flags.no_direct;
     options.repack = !flags.no_repack;
-    return options;
+    request.session = flags.session;
+    request.session.ubatch_tokens = flags.ubatch.value_or(request.session.ubatch_tokens);
+    if (flags.ram_mb) {
+        request.ram_bytes = uint64_t{*flags.ram_mb} << 20U;
+    }
+    request.rows_given = flags.row_stream;
+    request.io_threads_given = flags.io_threads.has_value();
+    request.ubatch_given = flags.ubatch.has_value();
+    return request;
 }
 
 } // namespace sluice::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sluice/options.h"
+#include "sluice/plan.h"
 
 #include <CLI/CLI.hpp>
 #include <optional>
@@ -27,7 +28,13 @@ struct RunFlags {
     DenseWeights dense_weights = DenseWeights::Anon;
     bool row_stream = false;
     double row_stream_mb = 64;
-    int io_threads = 4;
+    std::optional<int> io_threads;
+    IoEngine io_engine = IoEngine::Auto;
+    int io_depth = 64;
+    std::optional<uint32_t> ubatch;
+    std::optional<uint32_t> ram_mb;
+    bool plan = false;
+    bool automatic = false; ///< changes nothing: it is the default
     bool no_direct = false;
     bool no_repack = false;
 };
@@ -35,7 +42,7 @@ struct RunFlags {
 /// Adds the flags to `command`; parsing fills `flags`, which outlives it.
 void add_run_flags(CLI::App &command, RunFlags &flags);
 
-/// How the flags want the model loaded, but for progress.
-ModelOptions model_options(const RunFlags &flags);
+/// What the flags want, for the planner to complete.
+PlanRequest plan_request(const RunFlags &flags);
 
 } // namespace sluice::cli

@@ -31,6 +31,8 @@ struct ModelInfo {
     size_t expert_banks = 0;      ///< streamed weights
     uint64_t row_table_bytes = 0; ///< weights of which only rows are read
     bool direct = false;          ///< expert reads go past the page cache
+    std::string io_engine;        ///< what reads experts, such as "4 threads"
+    std::string io_note;          ///< what was taken instead of the engine asked for, and why; else empty
     std::string direct_refusal;   ///< why not, if they were wanted and don't
     double load_seconds = 0;
     std::optional<uint64_t> load_read_bytes; ///< bytes the process asked of files while loading

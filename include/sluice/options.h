@@ -25,6 +25,13 @@ enum class DenseWeights {
     Ahwb,   ///< Android's AHardwareBuffer memory; refused elsewhere
 };
 
+/// What performs reads of experts and rows.
+enum class IoEngine {
+    Auto,    ///< what is best here
+    Uring,   ///< Linux's io_uring; threads where it is refused, which is said
+    Threads, ///< a pool of threads
+};
+
 /// How to load a model.
 struct ModelOptions {
     std::string path = {}; ///< a GGUF file, or the first of several shards
@@ -36,8 +43,10 @@ struct ModelOptions {
     /// While streaming: read only the rows that are gathered of weights that are never multiplied.
     bool row_stream = false;
     uint64_t row_window_bytes = uint64_t{64} << 20U; ///< what all such tables keep in memory; at least 16 KiB
-    int io_threads = 4;                              ///< threads that read slices, 1 to 64
-    bool direct = true;                              ///< read past the page cache where the file system can
+    IoEngine io_engine = IoEngine::Auto;
+    int io_depth = 64;  ///< reads in flight with io_uring, 1 to 1024
+    int io_threads = 4; ///< threads that read slices, 1 to 64
+    bool direct = true; ///< read past the page cache where the file system can
     bool repack = true; ///< let llama.cpp repack dense weights for its fastest kernels
     /// Called with 0..1 while loading, on the loading thread; false cancels.
     std::function<bool(float)> progress = {};

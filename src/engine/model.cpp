@@ -20,8 +20,31 @@ namespace engine {
 
 namespace {
 
-// A slab is small: only many reads in flight keep a device busy.
-constexpr int kRowReadLanes = 32;
+storage::ReadEngineKind engine_kind(IoEngine engine) {
+    switch (engine) {
+    case IoEngine::Uring:
+        return storage::ReadEngineKind::Uring;
+    case IoEngine::Threads:
+        return storage::ReadEngineKind::Threads;
+    case IoEngine::Auto:
+        break;
+    }
+    return storage::ReadEngineKind::Auto;
+}
+
+storage::ReadEngineWish expert_engine(const ModelOptions &options) {
+    return {.kind = options.io_engine == IoEngine::Auto ? storage::ReadEngineKind::Threads
+                                                        : engine_kind(options.io_engine),
+            .depth = options.io_depth,
+            .lanes = options.io_threads};
+}
+
+/// A slab is small: only many reads in flight keep a device busy.
+storage::ReadEngineWish row_engine(const ModelOptions &options) {
+    constexpr int kReadsInFlight = 64;
+    constexpr int kLanes = 32;
+    return {.kind = engine_kind(options.io_engine), .depth = kReadsInFlight, .lanes = kLanes};
+}
 
 /// What may still be taken, a floor left to the system.
 std::optional<uint64_t> memory_left() {
@@ -66,15 +89,32 @@ bool report_progress(float done, void *data) {
     return state.options.progress(static_cast<float>(std::min(fraction, 1.0)));
 }
 
+/// While streaming llama.cpp never maps, since it would populate the whole file: what is to be mapped, we
+/// map.
+llama_load_mode load_mode(const ModelState &state) {
+    const bool direct = state.options.direct && all_direct(*state.directory);
+    const llama_load_mode reading = direct ? LLAMA_LOAD_MODE_DIRECT_IO : LLAMA_LOAD_MODE_NONE;
+    if (state.info.streaming) {
+        return reading;
+    }
+    switch (state.options.dense_weights) {
+    case DenseWeights::Mmap:
+    case DenseWeights::Warm:
+        return LLAMA_LOAD_MODE_MMAP;
+    case DenseWeights::Locked:
+        return LLAMA_LOAD_MODE_MLOCK;
+    default:
+        return reading;
+    }
+}
+
 llama_model_params model_params(ModelState &state) {
     llama_model_params params = llama_model_default_params();
     params.n_gpu_layers = 0;
     params.use_extra_bufts = state.options.repack;
+    params.load_mode = load_mode(state);
     if (state.info.streaming) {
-        // Never mmap: it would populate the whole file. The lazy mode would map large tables before asking
-        // us.
-        params.load_mode = state.info.direct ? LLAMA_LOAD_MODE_DIRECT_IO : LLAMA_LOAD_MODE_NONE;
-        params.lazy_mode = LLAMA_LAZY_MODE_OFF;
+        params.lazy_mode = LLAMA_LAZY_MODE_OFF; // it would map large tables before asking us
     }
     if (state.options.progress) {
         params.progress_callback = report_progress;
@@ -107,11 +147,13 @@ Status load_weights(ModelState &state) {
 }
 
 Status prepare_streaming(ModelState &state) {
-    auto reads = storage::make_thread_read_engine(state.options.io_threads);
+    auto reads = storage::make_read_engine(expert_engine(state.options));
     if (!reads) {
         return fail(reads.error());
     }
-    state.reads = std::move(*reads);
+    state.reads = std::move(reads->engine);
+    state.info.io_engine = reads->name;
+    state.info.io_note = reads->note;
     const storage::Access access = expert_access(state.options, *state.directory);
     state.info.direct = access == storage::Access::Direct;
     if (state.options.direct && !state.info.direct) {
@@ -120,11 +162,11 @@ Status prepare_streaming(ModelState &state) {
     backend::StoreOptions options = store_options(state.options, access);
     options.expert_reads = state.reads.get();
     if (state.options.row_stream) {
-        auto row_reads = storage::make_thread_read_engine(kRowReadLanes);
+        auto row_reads = storage::make_read_engine(row_engine(state.options));
         if (!row_reads) {
             return fail(row_reads.error());
         }
-        state.row_reads = std::move(*row_reads);
+        state.row_reads = std::move(row_reads->engine);
         options.row_reads = state.row_reads.get();
     }
     backend::register_device();
@@ -212,10 +254,8 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
         return fail(ErrorCode::Unsupported,
                     "--dense-weights ahwb needs Android's AHardwareBuffer, which this build does not have");
     }
-    if (!mode.stream && options.dense_weights != DenseWeights::Anon) {
-        state->info.dense_note =
-            "--dense-weights is for streamed models; llama.cpp holds this one as it does by "
-            "default";
+    if (!mode.stream && options.dense_weights == DenseWeights::Locked) {
+        state->info.dense_note = "the model is resident: llama.cpp locks as much of it as the system allows";
     }
     if (mode.stream) {
         if (auto prepared = prepare_streaming(*state); !prepared) {

@@ -1,5 +1,6 @@
 #include "sluice/plan.h"
 
+#include "engine/llama_log.h"
 #include "engine/memory_needs.h"
 #include "engine/run_planner.h"
 #include "model/gguf_directory.h"
@@ -10,6 +11,7 @@
 namespace sluice {
 
 Result<RunPlan> plan_run(const PlanRequest &request) {
+    engine::capture_llama_log();
     try {
         auto directory =
             model::GgufDirectory::open(request.model.path, request.model.direct, storage::system_files());

@@ -112,8 +112,8 @@ void Decider::choose_threads() {
 Status Decider::choose_mode_and_needs() {
     const bool asked = request_.model.stream != StreamMode::Auto;
     bool stream = request_.model.stream == StreamMode::Force;
-    std::string reason = request_.model.stream == StreamMode::Force   ? "--moe-stream was given"
-                         : request_.model.stream == StreamMode::Never ? "--no-moe-stream was given"
+    std::string reason = request_.model.stream == StreamMode::Force   ? "asked for by --moe-stream"
+                         : request_.model.stream == StreamMode::Never ? "asked for by --no-moe-stream"
                                                                       : "the model has no routed experts";
     if (!asked && facts_.has_experts) {
         auto resident = needs_of_(plan_.model, plan_.session, false);
@@ -158,6 +158,13 @@ Status Decider::fit_streaming() {
         if (auto tried = try_rows(); !tried) {
             return tried;
         }
+    }
+    if (cache_asked_or(needs_.cache_minimum_bytes) < needs_.cache_minimum_bytes) {
+        return fail(
+            ErrorCode::OutOfMemory,
+            fmt::format("an expert cache of {} MiB is smaller than what one layer needs for one token; the "
+                        "minimum for this model is --cache-mb {}",
+                        mebibytes(*request_.model.cache_bytes), mebibytes(needs_.cache_minimum_bytes)));
     }
     if (auto shrunk = shrink(); !shrunk) {
         return shrunk;

@@ -79,6 +79,11 @@ std::string plan_command(const RunPlan &plan) {
     if (plan.model.dense_weights != DenseWeights::Anon) {
         command += fmt::format(" --dense-weights {}", dense_name(plan.model.dense_weights));
     }
+    if (plan.model.io_engine != IoEngine::Auto) {
+        command += plan.model.io_engine == IoEngine::Uring
+                       ? fmt::format(" --io-engine uring --io-depth {}", plan.model.io_depth)
+                       : std::string(" --io-engine threads");
+    }
     command += plan.model.direct ? "" : " --no-direct";
     command += plan.model.repack ? "" : " --no-repack";
     return command;
