@@ -49,15 +49,16 @@ TEST(CliRun, TextGoesToStdoutAndNumbersToStderr) {
 
     const std::vector<std::string> lines = result.err_lines();
     ASSERT_EQ(lines.size(), 7U) << result.err;
-    EXPECT_THAT(lines[0], ContainsRegex("^mode: streaming experts \\(asked for by --moe-stream\\): [0-9.]+ "
+    EXPECT_THAT(lines[0], testing::StartsWith("plan: sluice run -m "));
+    EXPECT_THAT(lines[1], ContainsRegex("^mode: streaming experts \\(asked for by --moe-stream\\): [0-9.]+ "
                                         "MiB stay on storage, [0-9.]+ MiB of dense weights are in memory"));
-    EXPECT_THAT(lines[1], ContainsRegex("^generation: 20 tokens in [0-9.]+ s, [0-9.]+ tokens/s$"));
-    EXPECT_THAT(lines[2], ContainsRegex("^prefill: [0-9]+ tokens in [0-9.]+ s, [0-9.]+ tokens/s$"));
-    EXPECT_THAT(lines[3], ContainsRegex("^moe-stream: [0-9.]+ MiB read in all, [0-9.]+ [KM]iB per generated "
+    EXPECT_THAT(lines[2], ContainsRegex("^generation: 20 tokens in [0-9.]+ s, [0-9.]+ tokens/s$"));
+    EXPECT_THAT(lines[3], ContainsRegex("^prefill: [0-9]+ tokens in [0-9.]+ s, [0-9.]+ tokens/s$"));
+    EXPECT_THAT(lines[4], ContainsRegex("^moe-stream: [0-9.]+ MiB read in all, [0-9.]+ [KM]iB per generated "
                                         "token"));
-    EXPECT_THAT(lines[4], ContainsRegex("^moe-cache: [0-9.]+ MiB in [0-9]+ slots, [0-9.]+ % hits while "
+    EXPECT_THAT(lines[5], ContainsRegex("^moe-cache: [0-9.]+ MiB in [0-9]+ slots, [0-9.]+ % hits while "
                                         "generating, [0-9]+ evictions"));
-    EXPECT_THAT(lines[5], ContainsRegex("^memory: peak [0-9.]+ MiB for a model of 31.7 MiB"));
+    EXPECT_THAT(lines[6], ContainsRegex("^memory: peak [0-9.]+ MiB for a model of 31.7 MiB"));
 }
 
 TEST(CliRun, PipedOutputIsPlainText) {

@@ -30,10 +30,6 @@ constexpr uint64_t slab_of(uint64_t key) {
 /// Adjacent slabs share a read up to this size: what comes first should not wait long for what comes last.
 constexpr uint64_t kMostSlabsPerRead = (size_t{1} << 20) / kSlabBytes;
 
-/// Where room must be made first, so many reads are submitted at a time: giving the memory of a slab back
-/// costs some microseconds, for which reads that have room already should not wait.
-constexpr size_t kReadsPerTurn = 32;
-
 /// Reads of whole tables, where only throughput counts.
 constexpr uint64_t kSlabsPerWholeRead = (size_t{8} << 20) / kSlabBytes;
 
@@ -123,8 +119,11 @@ bool RowWindow::claim(std::span<const uint64_t> keys, Overshoot overshoot) {
         }
     }
     if (missing > 0) {
+        // Before the reads, though they have to wait for it: memory must not grow meanwhile, and giving it
+        // back by turns with them was no faster.
+        make_room(missing);
         prepare_reads(keys);
-        submit_reads(keys, missing);
+        submit_reads(keys);
     }
     return true;
 }
@@ -153,47 +152,35 @@ void RowWindow::prepare_reads(std::span<const uint64_t> keys) {
     }
 }
 
-/// Evicts and submits requests_, by turns: no read waits for room that only others need, and memory does not
-/// grow meanwhile.
-void RowWindow::submit_reads(std::span<const uint64_t> keys, uint64_t missing) {
-    const bool evicts = slabs_.size() > window_slabs_ && slabs_.oldest() != nullptr;
-    const size_t step = evicts ? kReadsPerTurn : requests_.size();
-    for (size_t i = 0; i < requests_.size(); i += step) {
-        const std::span<ReadRequest> turn(&requests_[i], std::min(step, requests_.size() - i));
-        uint64_t bytes = 0;
-        for (const ReadRequest &request : turn) {
-            bytes += request.needed;
-            missing -= request.into.size() / kSlabBytes;
-        }
-        trim(missing);
-        count_reads(turn.size(), bytes);
-        try {
-            engine_.submit(turn);
-        } catch (const std::bad_alloc &) {
-            count_reads(-turn.size(), -bytes); // unsigned, so that adding these takes back
-            give_up(keys, turn.front().offset);
-            throw;
-        }
+void RowWindow::submit_reads(std::span<const uint64_t> keys) {
+    uint64_t bytes = 0;
+    for (const ReadRequest &request : requests_) {
+        bytes += request.needed;
     }
-}
-
-void RowWindow::count_reads(uint64_t reads, uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    reads_in_flight_ += reads;
-    counters_.reads += reads;
-    counters_.bytes_read += bytes;
-}
-
-/// Undoes a claim whose reads from byte `offset` of the file on could not be submitted.
-void RowWindow::give_up(std::span<const uint64_t> keys, uint64_t offset) {
-    const uint64_t file_begin = tables_[table_of(keys.front())].mirrored.file_begin;
-    for (size_t i = 0; i < keys.size(); ++i) {
-        if (found_[i] == nullptr && file_begin + slab_of(keys[i]) * kSlabBytes >= offset) {
-            slabs_.find(keys[i])->state = SlabState::Failed;
-        }
+    {
+        const std::lock_guard lock(mutex_);
+        reads_in_flight_ += requests_.size();
+        counters_.reads += requests_.size();
+        counters_.bytes_read += bytes;
+        counters_.resident_bytes = slabs_.size() * kSlabBytes;
     }
-    await(keys);
-    release(keys);
+    try {
+        engine_.submit(requests_);
+    } catch (const std::bad_alloc &) {
+        {
+            const std::lock_guard lock(mutex_);
+            reads_in_flight_ -= requests_.size();
+            counters_.reads -= requests_.size();
+            counters_.bytes_read -= bytes;
+        }
+        for (size_t i = 0; i < keys.size(); ++i) {
+            if (found_[i] == nullptr) {
+                slabs_.find(keys[i])->state = SlabState::Failed; // nobody else knows of it
+            }
+        }
+        release(keys);
+        throw;
+    }
 }
 
 void RowWindow::finished(Slab &first, Status status) {
@@ -260,15 +247,14 @@ void RowWindow::release(std::span<const uint64_t> keys) {
         }
     }
     discard(run);
-    trim(0);
+    make_room(0);
 }
 
-/// Evicts what exceeds the window, or as much of it as may go. `memoryless` slabs are not counted: their
-/// reads are still to be submitted.
-void RowWindow::trim(uint64_t memoryless) {
+/// Evicts until `wanted` more slabs fit, or nothing is left that may go.
+void RowWindow::make_room(uint64_t wanted) {
     Run run;
     uint64_t evicted = 0;
-    while (slabs_.size() - memoryless > window_slabs_ && slabs_.oldest() != nullptr) {
+    while (slabs_.size() + wanted > window_slabs_ && slabs_.oldest() != nullptr) {
         Slab &oldest = *slabs_.oldest();
         discard(run, oldest.key);
         slabs_.erase(oldest);
@@ -277,7 +263,7 @@ void RowWindow::trim(uint64_t memoryless) {
     discard(run);
     const std::lock_guard lock(mutex_);
     counters_.evictions += evicted;
-    counters_.resident_bytes = (slabs_.size() - memoryless) * kSlabBytes;
+    counters_.resident_bytes = slabs_.size() * kSlabBytes;
 }
 
 /// Gives back a slab, though not before one comes that does not follow on those collected in `run`.
@@ -297,21 +283,21 @@ void RowWindow::discard(const Run &run) const {
 
 // -- whole tables ------------------------------------------------------------------------------------------
 
-Result<Materialized> RowWindow::materialize(TableId id, std::optional<uint64_t> memory_left) {
-    Table &table = tables_[id];
-    if (table.materialized) {
-        return *table.materialized;
+Result<Materialized> RowWindow::materialize(TableId table, std::optional<uint64_t> memory_left) {
+    const MirroredTable &mirrored = tables_[table].mirrored;
+    std::optional<Materialized> &materialized = tables_[table].materialized;
+    if (materialized) {
+        return *materialized;
     }
-    forget(id);
-    const MirroredTable &mirrored = table.mirrored;
+    forget(table);
     const bool fits = !memory_left || mirrored.slabs * kSlabBytes <= *memory_left;
     const Status brought = fits ? read_whole(mirrored) : map_whole(mirrored);
     if (!brought) {
         give_back(mirrored, 0, mirrored.slabs);
         return fail(brought.error().with_context("cannot bring in " + mirrored.what.name));
     }
-    table.materialized = fits ? Materialized::Read : Materialized::Mapped;
-    return *table.materialized;
+    materialized = fits ? Materialized::Read : Materialized::Mapped;
+    return *materialized;
 }
 
 /// Drops what the window knows of a table's slabs; their memory is about to be overwritten.

@@ -66,13 +66,11 @@ private:
 
     bool claim(std::span<const uint64_t> keys, Overshoot overshoot);
     void prepare_reads(std::span<const uint64_t> keys);
-    void submit_reads(std::span<const uint64_t> keys, uint64_t missing);
-    void count_reads(uint64_t reads, uint64_t bytes);
-    void give_up(std::span<const uint64_t> keys, uint64_t offset);
+    void submit_reads(std::span<const uint64_t> keys);
     void finished(Slab &first, Status status);
     const Slab *await(std::span<const uint64_t> keys);
     void release(std::span<const uint64_t> keys);
-    void trim(uint64_t memoryless);
+    void make_room(uint64_t wanted);
     void forget(TableId id);
     void discard(Run &run, uint64_t key) const;
     void discard(const Run &run) const;
