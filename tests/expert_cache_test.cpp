@@ -1,4 +1,4 @@
-// The slot plan, the LRU policy and the expert cache, on real files.
+// The slot plan and the expert cache, on real files.
 
 #include "residency/expert_cache.h"
 #include "residency/slot_plan.h"
@@ -92,29 +92,6 @@ TEST_F(SlotPlanTest, WorkingSetCountsEveryLayersExperts) {
               2 * 1000U + 3 * 500U);
 }
 
-// -- LRU
-// ----------------------------------------------------------------------------------------------------------
-
-TEST(LruPolicy, OffersTheLeastRecentlyUsedEvictableSlot) {
-    const auto policy = make_lru_policy(4);
-    for (SlotIndex slot : {0U, 1U, 2U}) {
-        policy->used(slot, {});
-    }
-    policy->used(0, {});
-    EXPECT_EQ(policy->victim([](SlotIndex) { return true; }), 1U);
-    EXPECT_EQ(policy->victim([](SlotIndex slot) { return slot != 1; }), 2U);
-    EXPECT_EQ(policy->victim([](SlotIndex) { return false; }), std::nullopt);
-}
-
-TEST(LruPolicy, ForgottenSlotsAreNotOffered) {
-    const auto policy = make_lru_policy(2);
-    policy->used(0, {});
-    policy->used(1, {});
-    policy->forgotten(0);
-    policy->forgotten(0);
-    EXPECT_EQ(policy->victim([](SlotIndex) { return true; }), 1U);
-}
-
 // -- expert cache
 // -------------------------------------------------------------------------------------------------
 
@@ -132,7 +109,7 @@ protected:
         }
     }
 
-    void make_cache(size_t slots) {
+    void make_cache(size_t slots, CachePolicy policy = CachePolicy::NextUse) {
         const Bank bank{.name = "bank",
                         .file = file_.get(),
                         .offset = kOffset,
@@ -141,7 +118,9 @@ protected:
         const size_t block = read_block(bank, GetParam());
         const size_t stride = block > 1 ? slice_footprint(bank, block) : 5056;
         auto made = ExpertCache::create(
-            {bank}, {.capacity_bytes = slots * stride, .access = GetParam(), .layers = {{{0}, 1}}}, *engine_);
+            {bank},
+            {.capacity_bytes = slots * stride, .access = GetParam(), .layers = {{{0}, 1}}, .policy = policy},
+            *engine_);
         ASSERT_TRUE(made) << made.error().message;
         cache_ = std::move(*made);
         ASSERT_EQ(cache_->plan().classes.at(0).slots, slots);
@@ -233,6 +212,24 @@ TEST_P(ExpertCacheTest, ResidentSlicesArePinnedBeforeMissesEvict) {
     expect_slice(slots[0], 5);
     expect_slice(slots[1], 0);
     EXPECT_EQ(cache_->counters().hits, 1U);
+}
+
+/// Whether expert 1, used often but not lately, survived expert 3 in a cache of two slots.
+TEST_P(ExpertCacheTest, ThePolicyAskedForChoosesTheVictims) {
+    for (const CachePolicy policy : residency::all_policies()) {
+        SCOPED_TRACE(policy_name(policy));
+        make_cache(2, policy);
+        for (const std::vector<uint32_t> &decision :
+             std::vector<std::vector<uint32_t>>{{1, 1, 1, 1, 1, 1}, {2}, {3}}) { // the first is six tokens'
+            cache_->routed(0, decision, 1);
+            Slot *slot = acquire({decision[0]})[0];
+            expect_slice(slot, decision[0]);
+            cache_->release(slot);
+        }
+        const uint64_t hits = cache_->counters().hits;
+        expect_slice(acquire({1})[0], 1);
+        EXPECT_EQ(cache_->counters().hits - hits, policy == CachePolicy::Lru ? 0U : 1U);
+    }
 }
 
 TEST_P(ExpertCacheTest, LaterMissesDoNotOvertakeEarlierOnes) {

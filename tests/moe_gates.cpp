@@ -80,6 +80,27 @@ TEST(EmbeddedModel, TwoPromptsInARowOnAWarmCache) {
     EXPECT_GT(run.stats.experts.hits, 0U);
 }
 
+// -- whoever is evicted
+// -------------------------------------------------------------------------------------------
+
+class EveryPolicy : public testing::TestWithParam<CachePolicy> {};
+
+TEST_P(EveryPolicy, EvictsAtTheMinimumAndAtTheWorkingSetWithoutChangingAByte) {
+    for (const CacheSize cache : {CacheSize::Minimum, CacheSize::WorkingSet}) {
+        const GateRun run = expect_identical({.model = embedded(), .cache = cache, .policy = GetParam()});
+        EXPECT_GT(run.stats.experts.evictions, 0U);
+        EXPECT_GT(run.stats.experts.rereads, 0U);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryPolicy,
+                         testing::Values(CachePolicy::NextUse, CachePolicy::Lru, CachePolicy::Lfu),
+                         [](const auto &info) {
+                             return std::string(info.param == CachePolicy::NextUse ? "NextUse"
+                                                : info.param == CachePolicy::Lru   ? "Lru"
+                                                                                   : "Lfu");
+                         });
+
 // -- every type that experts come in
 // ------------------------------------------------------------------------------
 

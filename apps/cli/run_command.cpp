@@ -2,18 +2,19 @@
 
 #include "command.h"
 #include "embedded_model.h"
+#include "open_trace.h"
 #include "output.h"
+#include "read_file.h"
 #include "run_flags.h"
 #include "terminal.h"
 
+#include "residency/eviction_policy.h"
 #include "sluice/model.h"
 #include "sluice/session.h"
 #include "telemetry/plan_text.h"
 #include "telemetry/summary.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fmt/format.h>
 #include <iostream>
 #include <memory>
@@ -25,23 +26,6 @@
 namespace sluice::cli {
 
 namespace {
-
-Result<std::string> read_file(const std::string &path) {
-    const std::unique_ptr<std::FILE, decltype([](std::FILE *file) { std::fclose(file); })> file(
-        std::fopen(path.c_str(), "rb"));
-    if (!file) {
-        return fail(ErrorCode::NotFound, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
-    }
-    std::string text;
-    char part[4096];
-    while (const size_t count = std::fread(part, 1, sizeof(part), file.get())) {
-        text.append(part, count);
-    }
-    if (std::ferror(file.get()) != 0) {
-        return fail(ErrorCode::Io, fmt::format("cannot read {}: {}", path, std::strerror(errno)));
-    }
-    return text;
-}
 
 /// One run of the command: loaded model, session, and where text goes.
 class Run {
@@ -62,7 +46,8 @@ public:
         if (session_->stats().prompt_tokens > 0) {
             print_summary();
         }
-        return status;
+        const Status traced = trace_ ? trace_->close() : Status();
+        return status ? traced : status;
     }
 
 private:
@@ -93,6 +78,14 @@ private:
         ModelOptions options = plan_.model;
         flags_.session = plan_.session;
         flags_.row_stream = options.row_stream;
+        if (flags_.route_trace) {
+            auto trace = open_route_trace(*flags_.route_trace, options.path);
+            if (!trace) {
+                return fail(trace.error());
+            }
+            trace_ = std::move(*trace);
+            options.route_sink = trace_.get();
+        }
         options.progress = [this](float done) {
             progress_.show("loading", done);
             return !interrupt_.interrupted();
@@ -153,6 +146,10 @@ private:
         }
         say_plan();
         std::fprintf(stderr, "%s\n", telemetry::mode_line(model_->info()).c_str());
+        if (trace_ && model_->info().expert_banks == 0) {
+            return fail(ErrorCode::Unsupported,
+                        "--route-trace needs experts that are streamed (--moe-stream), and here are none");
+        }
         auto session = Session::create(*model_, flags_.session);
         if (!session) {
             return fail(session.error());
@@ -258,15 +255,15 @@ private:
         answer_.clear();
         const auto write = [&](std::string_view piece) {
             progress_.clear();
-            if (!output_.write(answer_.empty() ? lead : "") || !output_.write(piece)) {
-                session_->cancel(); // nobody will see the rest
+            if (!output_.write(answer_.empty() ? lead : "") || !output_.write(piece) || trace_failed()) {
+                session_->cancel(); // nobody will see the rest, or not all that was asked for
             }
             answer_ += piece;
         };
         auto reason =
             session_->generate(*tokens, limit_, flags_.sampling, write, [this](size_t done, size_t all) {
                 progress_.show("prefill", static_cast<double>(done) / static_cast<double>(all));
-                if (interrupt_.interrupted()) {
+                if (interrupt_.interrupted() || trace_failed()) {
                     session_->cancel(); // pressed before there was anything to cancel
                 }
             });
@@ -280,8 +277,13 @@ private:
         if (auto written = output_.status(); !written) {
             return fail(written.error());
         }
+        if (trace_failed()) {
+            return fail(trace_->status().error());
+        }
         return reason;
     }
+
+    [[nodiscard]] bool trace_failed() const { return trace_ && !trace_->status(); }
 
     void print_summary() {
         std::fputc('\n', stderr);
@@ -295,6 +297,7 @@ private:
     ProgressLine progress_;
     InterruptGuard interrupt_;
     TextOutput output_;
+    std::unique_ptr<telemetry::RouteTraceWriter> trace_; ///< outlives the model; null: none asked for
     std::optional<Model> model_;
     std::optional<Session> session_;
     std::vector<ChatMessage> messages_;

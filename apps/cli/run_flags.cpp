@@ -1,5 +1,7 @@
 #include "run_flags.h"
 
+#include "policy_names.h"
+
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -89,12 +91,19 @@ void add_run_flags(CLI::App &command, RunFlags &flags) {
     command.add_flag("--raw", flags.raw, "Continue the prompt as it is")->excludes(chat);
     CLI::Option *stream =
         command.add_flag("--moe-stream", flags.moe_stream, "Stream experts from storage, whatever fits");
-    command.add_flag("--no-moe-stream", flags.no_moe_stream, "Hold the whole model in memory")
-        ->excludes(stream);
+    CLI::Option *resident =
+        command.add_flag("--no-moe-stream", flags.no_moe_stream, "Hold the whole model in memory")
+            ->excludes(stream);
     command
         .add_option("--cache-mb", flags.cache_mb, "Expert cache in MiB, or 'auto': what free memory allows")
         ->check(check_cache)
         ->capture_default_str();
+    command.add_option("--cache-policy", flags.cache_policy, "How a full cache chooses the experts it drops")
+        ->check(CLI::IsMember(policy_names()))
+        ->capture_default_str();
+    command
+        .add_option("--route-trace", flags.route_trace, "Write to this file which experts the router chooses")
+        ->excludes(resident);
     const std::map<std::string, DenseWeights> dense_modes{{"anon", DenseWeights::Anon},
                                                           {"mmap", DenseWeights::Mmap},
                                                           {"warm", DenseWeights::Warm},
@@ -143,6 +152,7 @@ PlanRequest plan_request(const RunFlags &flags) {
     if (flags.cache_mb != "auto") {
         options.cache_bytes = std::stoull(flags.cache_mb) << 20U;
     }
+    options.cache_policy = *residency::policy_named(flags.cache_policy);
     options.dense_weights = flags.dense_weights;
     options.row_stream = flags.row_stream;
     options.row_window_bytes = static_cast<uint64_t>(flags.row_stream_mb * (1U << 20U));

@@ -1,6 +1,7 @@
 // What `sluice run` can be told.
 #pragma once
 
+#include "residency/eviction_policy.h"
 #include "sluice/options.h"
 #include "sluice/plan.h"
 
@@ -25,6 +26,8 @@ struct RunFlags {
     bool moe_stream = false;
     bool no_moe_stream = false;
     std::string cache_mb = "auto";
+    std::string cache_policy{residency::policy_name(ModelOptions().cache_policy)};
+    std::optional<std::string> route_trace;
     DenseWeights dense_weights = DenseWeights::Anon;
     bool row_stream = false;
     double row_stream_mb = 64;

@@ -8,6 +8,8 @@
 
 namespace sluice {
 
+class IRouteSink;
+
 /// Whether a model's experts are streamed from storage or held in memory.
 enum class StreamMode {
     Auto,  ///< stream when the model would not fit in free memory
@@ -32,6 +34,13 @@ enum class IoEngine {
     Threads, ///< a pool of threads
 };
 
+/// Which of the expert slices in a full cache makes room for another.
+enum class CachePolicy {
+    NextUse, ///< the one whose next use is expected last, from the order of layers and how often it was used
+    Lru,     ///< the one used longest ago
+    Lfu,     ///< the one used least often
+};
+
 /// How to load a model.
 struct ModelOptions {
     std::string path = {}; ///< a GGUF file, or the first of several shards
@@ -39,6 +48,8 @@ struct ModelOptions {
     std::string mode_reason = {}; ///< why `stream` is what it is, for people; empty: the caller asked for it
     /// Expert cache; empty: what free memory allows, a floor left to the system.
     std::optional<uint64_t> cache_bytes = {};
+    /// Changes speed, never output.
+    CachePolicy cache_policy = CachePolicy::NextUse;
     DenseWeights dense_weights = DenseWeights::Anon;
     /// While streaming: read only the rows that are gathered of weights that are never multiplied.
     bool row_stream = false;
@@ -48,6 +59,8 @@ struct ModelOptions {
     int io_threads = 4; ///< threads that read slices, 1 to 64
     bool direct = true; ///< read past the page cache where the file system can
     bool repack = true; ///< let llama.cpp repack dense weights for its fastest kernels
+    /// Told every routing decision when experts are streamed; null: nobody. It outlives the model.
+    IRouteSink *route_sink = nullptr;
     /// Called with 0..1 while loading, on the loading thread; false cancels.
     std::function<bool(float)> progress = {};
 };

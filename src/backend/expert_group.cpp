@@ -40,6 +40,8 @@ void ExpertGroup::begin() {
     abandoned_ = store_.failed() || !route();
     if (abandoned_) {
         route_nowhere();
+    } else {
+        store_.routed(steps_[0]->uses[0].weight->index, chosen_, static_cast<size_t>(ids_->ne[0]));
     }
     for (const auto &step : steps_) {
         make_items(*step);
@@ -83,6 +85,7 @@ bool ExpertGroup::route() {
     const int64_t expert_count = this->expert_count();
     expert_index_.assign(static_cast<size_t>(expert_count), -1);
     experts_.clear();
+    chosen_.clear();
     const auto id_at = [this](int64_t position, int64_t token) {
         return *reinterpret_cast<const int32_t *>(static_cast<const char *>(ids_->data) +
                                                   position * ids_->nb[0] + token * ids_->nb[1]);
@@ -96,6 +99,7 @@ bool ExpertGroup::route() {
                                                       expert_count, steps_[0]->uses[0].weight->name)});
                 return false;
             }
+            chosen_.push_back(static_cast<uint32_t>(id));
             int32_t &index = expert_index_[static_cast<size_t>(id)];
             if (index < 0) {
                 index = static_cast<int32_t>(experts_.size());

@@ -112,6 +112,7 @@ private:
     ExpertGroup *next_ = nullptr;
     std::vector<std::unique_ptr<ExpertStep>> steps_;
     std::vector<TokenUse> token_uses_;
+    std::vector<uint32_t> chosen_; ///< ids, token by token
     std::vector<Expert> experts_;
     std::vector<int32_t> expert_index_; ///< by id, into experts_; -1 unused
 

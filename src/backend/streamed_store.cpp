@@ -271,14 +271,29 @@ Status StreamedStore::ensure_cache(
     }
     const uint64_t capacity = choose_capacity(needs->unlimited, needs->working_set_bytes);
     auto cache = residency::ExpertCache::create(
-        banks_, {.capacity_bytes = capacity, .access = options_.access, .layers = layers_},
+        banks_,
+        {.capacity_bytes = capacity, .access = options_.access, .layers = layers_, .policy = options_.policy},
         *options_.expert_reads);
     if (!cache) {
         return fail(cache.error());
     }
     cache_ = std::move(*cache);
+    if (options_.route_sink != nullptr) {
+        uint32_t experts = 0;
+        for (const residency::RoutingLayout::Layer &layer : cache_->layout().layers) {
+            experts = std::max(experts, layer.expert_count);
+        }
+        options_.route_sink->begin(static_cast<uint32_t>(cache_->layout().layers.size()), experts);
+    }
     published_cache_.store(cache_.get(), std::memory_order_release);
     return {};
+}
+
+void StreamedStore::routed(residency::BankId bank, std::span<const uint32_t> experts, size_t per_token) {
+    cache_->routed(bank, experts, per_token);
+    if (options_.route_sink != nullptr) {
+        options_.route_sink->routed(cache_->layout().layer_of_bank[bank], experts, per_token);
+    }
 }
 
 uint64_t StreamedStore::token_working_set() const {
@@ -317,7 +332,7 @@ Status StreamedStore::materialize_rows(const StreamedTensor &weight, const std::
     const auto left = options_.memory_left ? options_.memory_left() : std::nullopt;
     const auto how = rows_->materialize(weight.index, left);
     if (!how) {
-        return fail(how.error().with_context("cannot bring in " + weight.name));
+        return fail(how.error());
     }
     const std::string small =
         *how == residency::Materialized::Mapped

@@ -6,6 +6,8 @@
 #include "residency/expert_cache.h"
 #include "residency/row_window.h"
 #include "sluice/error.h"
+#include "sluice/options.h"
+#include "sluice/route_sink.h"
 #include "storage/page_residency.h"
 #include "storage/read_engine.h"
 #include "storage/reserved_memory.h"
@@ -51,6 +53,8 @@ struct StoreOptions {
     storage::Access access = storage::Access::Direct;
     PlacementOptions placement = {};
     storage::IReadEngine *expert_reads = nullptr;
+    CachePolicy policy = CachePolicy::NextUse;
+    IRouteSink *route_sink = nullptr;          ///< told every routing decision; null: nobody
     storage::IReadEngine *row_reads = nullptr; ///< needed if placement.rows
     size_t row_window_bytes = 0;               ///< what all row tables together keep in memory
     /// Nothing is allocated or read: weights are noted when a graph shows them, to learn what a run would
@@ -123,6 +127,10 @@ public:
     /// Thread-safe.
     Status
     ensure_cache(const std::function<uint64_t(const residency::SlotPlan &, uint64_t)> &choose_capacity);
+
+    /// Tells the cache and the sink what the router chose; see ExpertCache::routed(). Call from the graph
+    /// that computes, before the experts' slices are acquired.
+    void routed(residency::BankId bank, std::span<const uint32_t> experts, size_t per_token);
 
     /// Reads the whole weight into its reserved memory (a row table larger than the memory left is mapped),
     /// says so on stderr, and treats it as resident from then on. `why` completes "... because <why>".

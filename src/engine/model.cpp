@@ -220,6 +220,8 @@ backend::StoreOptions store_options(const ModelOptions &options, storage::Access
                           .map_dense = options.dense_weights == DenseWeights::Mmap ||
                                        options.dense_weights == DenseWeights::Warm,
                           .repack = options.repack},
+            .policy = options.cache_policy,
+            .route_sink = options.route_sink,
             .row_window_bytes = options.row_window_bytes,
             .memory_left = [] { return memory_left(); }};
 }

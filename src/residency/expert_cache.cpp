@@ -21,12 +21,12 @@ Result<std::unique_ptr<ExpertCache>> ExpertCache::create(std::vector<Bank> banks
 
 ExpertCache::ExpertCache(std::vector<Bank> banks, SlotPlan plan, const CacheConfig &config,
                          storage::IReadEngine &engine, storage::ReservedMemory arena)
-    : banks_(std::move(banks)), plan_(std::move(plan)), access_(config.access), engine_(engine),
-      arena_(std::move(arena)) {
+    : banks_(std::move(banks)), plan_(std::move(plan)), layout_(make_routing_layout(banks_, config.layers)),
+      access_(config.access), engine_(engine), arena_(std::move(arena)) {
     std::byte *next = arena_.bytes().data();
     for (const SlotClass &slot_class : plan_.classes) {
         ClassState &state = classes_.emplace_back();
-        state.policy = make_lru_policy(slot_class.slots);
+        state.policy = make_policy(config.policy, slot_class.slots, layout_);
         for (size_t i = 0; i < slot_class.slots; ++i) {
             state.slots.push_back(std::make_unique<Slot>());
             state.slots.back()->base = next;
@@ -50,6 +50,16 @@ ExpertCache::~ExpertCache() {
 void ExpertCache::wait_idle() {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return in_flight_ == 0; });
+}
+
+void ExpertCache::routed(BankId bank, std::span<const uint32_t> experts, size_t per_token) {
+    const uint32_t layer = layout_.layer_of_bank[bank];
+    const std::lock_guard lock(mutex_);
+    for (size_t done = 0; done < experts.size(); done += per_token) {
+        for (const ClassState &state : classes_) {
+            state.policy->routed(layer, experts.subspan(done, per_token));
+        }
+    }
 }
 
 size_t ExpertCache::acquire(std::span<const SliceKey> keys, std::span<Slot *> slots) {

@@ -51,6 +51,7 @@ struct CacheConfig {
     size_t capacity_bytes = 0;
     storage::Access access = storage::Access::Direct; ///< what to use where the file trusts it
     std::vector<LayerNeed> layers;
+    CachePolicy policy = CachePolicy::NextUse; ///< who makes room for what is missing
 };
 
 /// Thread-safe. Reads land directly in the slots: no bounce buffer and no copy.
@@ -65,6 +66,11 @@ public:
     ~ExpertCache();
     ExpertCache(const ExpertCache &) = delete;
     ExpertCache &operator=(const ExpertCache &) = delete;
+
+    /// Tells the policy the decision that comes next: `experts` are those of the tokens one after the other,
+    /// `per_token` each, chosen for `bank` and the other banks of its layer. Before their slices are
+    /// acquired.
+    void routed(BankId bank, std::span<const uint32_t> experts, size_t per_token);
 
     /// Pins as many of `keys` (distinct ones) as slots can be had for: first those resident or on their way,
     /// so that none of them is evicted for another, then the rest in order, starting a read for each. Writes
@@ -94,6 +100,7 @@ public:
 
     [[nodiscard]] ExpertCounters counters() const;
     [[nodiscard]] const SlotPlan &plan() const { return plan_; }
+    [[nodiscard]] const RoutingLayout &layout() const { return layout_; }
 
     /// Number of slots holding or awaiting a slice now.
     [[nodiscard]] size_t occupied_slots() const;
@@ -117,6 +124,7 @@ private:
 
     const std::vector<Bank> banks_;
     const SlotPlan plan_;
+    const RoutingLayout layout_;
     const storage::Access access_;
     storage::IReadEngine &engine_;
     storage::ReservedMemory arena_;

@@ -9,20 +9,23 @@ namespace {
 
 class LruPolicy final : public IEvictionPolicy {
 public:
-    explicit LruPolicy(size_t slots) : where_(slots, order_.end()) {}
-
-    void used(SlotIndex slot, SliceKey) override {
-        if (where_[slot] == order_.end()) {
-            where_[slot] = order_.insert(order_.end(), slot);
-        } else {
-            order_.splice(order_.end(), order_, where_[slot]);
+    explicit LruPolicy(size_t slots) : holds_(slots, false) {
+        for (SlotIndex slot = 0; slot < slots; ++slot) {
+            where_.push_back(idle_.insert(idle_.end(), slot));
         }
     }
 
+    void routed(uint32_t, std::span<const uint32_t>) override {}
+
+    void used(SlotIndex slot, SliceKey) override {
+        order_.splice(order_.end(), holds_[slot] ? order_ : idle_, where_[slot]);
+        holds_[slot] = true;
+    }
+
     void forgotten(SlotIndex slot) override {
-        if (where_[slot] != order_.end()) {
-            order_.erase(where_[slot]);
-            where_[slot] = order_.end();
+        if (holds_[slot]) {
+            idle_.splice(idle_.end(), order_, where_[slot]);
+            holds_[slot] = false;
         }
     }
 
@@ -37,7 +40,9 @@ public:
 
 private:
     std::list<SlotIndex> order_; // oldest first
+    std::list<SlotIndex> idle_;  // empty slots: moving a node between lists takes no memory
     std::vector<std::list<SlotIndex>::iterator> where_;
+    std::vector<bool> holds_; // whether in order_
 };
 
 } // namespace

@@ -164,6 +164,7 @@ uint64_t cache_bytes(const std::string &model, CacheSize size, bool direct) {
 ModelOptions gate_options(const GateConfig &config) {
     return {.path = config.model,
             .stream = StreamMode::Force,
+            .cache_policy = config.policy,
             .dense_weights = config.dense,
             .row_stream = config.row_window.has_value(),
             .row_window_bytes = config.row_window.value_or(residency::kSlabBytes),

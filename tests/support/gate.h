@@ -24,6 +24,7 @@ enum class CacheSize {
 struct GateConfig {
     std::string model = {};
     CacheSize cache = CacheSize::Minimum;
+    CachePolicy policy = CachePolicy::NextUse;
     int threads = 2;
     uint32_t ubatch = 64;
     size_t prompt = 20;

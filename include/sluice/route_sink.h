@@ -1,0 +1,25 @@
+// Who wants to know which experts a model's router chooses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sluice {
+
+/// Told every routing decision of a streamed model. Calls come one at a time, from whichever thread computes,
+/// and hold the computation up; none of them may throw.
+class IRouteSink {
+public:
+    virtual ~IRouteSink() = default;
+
+    /// Once, before the first decision: how many layers decide, and among how many experts at most.
+    virtual void begin(uint32_t layers, uint32_t experts) = 0;
+
+    /// In `layer` the tokens computed together were routed to `experts`: those of the first token, then those
+    /// of the next, `per_token` each. Layers come in the order in which a token passes them. A graph that
+    /// fails or is cancelled ends early.
+    virtual void routed(uint32_t layer, std::span<const uint32_t> experts, size_t per_token) = 0;
+};
+
+} // namespace sluice
