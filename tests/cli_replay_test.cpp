@@ -20,7 +20,6 @@ namespace {
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
-using testing::StartsWith;
 
 using Arguments = std::vector<std::string>;
 

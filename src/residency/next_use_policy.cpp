@@ -144,7 +144,10 @@ private:
 
     void note_first(uint32_t index) {
         const std::vector<Resident> &residents = layers_[index].residents;
-        first_wait_[index] = residents.empty() ? kNothing : residents.front().wait;
+        first_wait_[index] = kNothing;
+        if (!residents.empty()) {
+            first_wait_[index] = residents.front().wait;
+        }
     }
 
     void outdate(uint32_t index) {

@@ -71,8 +71,9 @@ public:
     virtual bool begin(RowGather &gather, TableId table, std::span<const uint64_t> row_offsets,
                        size_t row_bytes, Overshoot overshoot) = 0;
 
-    /// Sleeps until all slabs of an active gather are there. Errors: Io, naming table, file, offset and
-    /// cause; the slabs that failed are forgotten at end(), so that a later gather reads them again.
+    /// Sleeps until all slabs of an active gather are there. Errors: Io (InvalidFormat where the file ends
+    /// too soon), naming table, file, offset and cause; the slabs that failed are forgotten at end(), so that
+    /// a later gather reads them again.
     virtual Status wait(RowGather &gather) = 0;
 
     /// Unpins the gather's slabs and gives back what exceeds the window. Waits for its reads if wait() was
