@@ -48,7 +48,7 @@ TEST(CliRun, TextGoesToStdoutAndNumbersToStderr) {
     EXPECT_THAT(result.out, Not(HasSubstr("tokens/s")));
 
     const std::vector<std::string> lines = result.err_lines();
-    ASSERT_EQ(lines.size(), 7U) << result.err;
+    ASSERT_EQ(lines.size(), 8U) << result.err;
     EXPECT_THAT(lines[0], testing::StartsWith("plan: sluice run -m "));
     EXPECT_THAT(lines[1], ContainsRegex("^mode: streaming experts \\(asked for by --moe-stream\\): [0-9.]+ "
                                         "MiB stay on storage, [0-9.]+ MiB of dense weights are in memory"));
@@ -59,6 +59,7 @@ TEST(CliRun, TextGoesToStdoutAndNumbersToStderr) {
     EXPECT_THAT(lines[5], ContainsRegex("^moe-cache: [0-9.]+ MiB in [0-9]+ slots, [0-9.]+ % hits while "
                                         "generating, [0-9]+ evictions"));
     EXPECT_THAT(lines[6], ContainsRegex("^memory: peak [0-9.]+ MiB for a model of 31.7 MiB"));
+    EXPECT_THAT(lines[7], ContainsRegex("^compute: [0-9.]+ % computing, [0-9.]+ % waiting for experts, "));
 }
 
 TEST(CliRun, PipedOutputIsPlainText) {
@@ -90,8 +91,9 @@ TEST(CliRun, ContextThatFillsUpIsSaid) {
 
 TEST(CliRun, DenseModelUnderMoeStreamSaysThatThereIsNothingToStream) {
     const ChildResult result = run({"-m", tiny_model("tiny-dense"), "--moe-stream", "-p", "x"});
-    EXPECT_THAT(result.err, testing::HasSubstr("\nmode: streaming (asked for by --moe-stream), but the model has no "
-                                       "routed experts: all of it is in memory\n"));
+    EXPECT_THAT(result.err,
+                testing::HasSubstr("\nmode: streaming (asked for by --moe-stream), but the model has no "
+                                   "routed experts: all of it is in memory\n"));
     EXPECT_EQ(result.out, "");
     expect_failed(result, "has no vocabulary, so it can't read or write text"); // made models have none
 }

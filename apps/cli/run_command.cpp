@@ -6,6 +6,7 @@
 #include "output.h"
 #include "read_file.h"
 #include "run_flags.h"
+#include "run_telemetry.h"
 #include "terminal.h"
 
 #include "residency/eviction_policy.h"
@@ -36,6 +37,15 @@ public:
     Run &operator=(const Run &) = delete;
 
     Status execute() {
+        const Status opened = telemetry_.open(flags_);
+        const Status status = opened ? work() : opened;
+        const Status written =
+            telemetry_.finish(status, model_ ? &*model_ : nullptr, session_ ? &*session_ : nullptr);
+        return status ? written : status;
+    }
+
+private:
+    Status work() {
         if (auto ready = prepare(); !ready) {
             return ready;
         }
@@ -50,7 +60,6 @@ public:
         return status ? traced : status;
     }
 
-private:
     Status prepare() {
         if (auto ready = find_prompt(); !ready) {
             return ready;
@@ -88,6 +97,7 @@ private:
         }
         options.progress = [this](float done) {
             progress_.show("loading", done);
+            telemetry_.loading(done);
             return !interrupt_.interrupted();
         };
         auto model = Model::load(options);
@@ -96,6 +106,7 @@ private:
             return fail(model.error());
         }
         model_.emplace(std::move(*model));
+        telemetry_.loaded(model_->info());
         return start_session();
     }
 
@@ -150,6 +161,7 @@ private:
             return fail(ErrorCode::Unsupported,
                         "--route-trace needs experts that are streamed (--moe-stream), and here are none");
         }
+        telemetry_.attach(flags_.session);
         auto session = Session::create(*model_, flags_.session);
         if (!session) {
             return fail(session.error());
@@ -175,6 +187,7 @@ private:
         interrupt_.watch(&*session_);
         flags_.sampling.repeat_penalty = flags_.repeat_penalty.value_or(chat_ ? 1.0F : 1.1F);
         limit_ = flags_.predict.value_or(chat_ ? -1 : 256);
+        telemetry_.started(flags_, plan_.model, *model_, *session_);
         return {};
     }
 
@@ -253,9 +266,12 @@ private:
             return fail(tokens.error());
         }
         answer_.clear();
+        telemetry_.answer(tokens->size());
         const auto write = [&](std::string_view piece) {
             progress_.clear();
-            if (!output_.write(answer_.empty() ? lead : "") || !output_.write(piece) || trace_failed()) {
+            telemetry_.text(piece);
+            if (!output_.write(answer_.empty() ? lead : "") || !output_.write(piece) || trace_failed() ||
+                !telemetry_.status()) {
                 session_->cancel(); // nobody will see the rest, or not all that was asked for
             }
             answer_ += piece;
@@ -263,7 +279,7 @@ private:
         auto reason =
             session_->generate(*tokens, limit_, flags_.sampling, write, [this](size_t done, size_t all) {
                 progress_.show("prefill", static_cast<double>(done) / static_cast<double>(all));
-                if (interrupt_.interrupted() || trace_failed()) {
+                if (interrupt_.interrupted() || trace_failed() || !telemetry_.status()) {
                     session_->cancel(); // pressed before there was anything to cancel
                 }
             });
@@ -279,6 +295,12 @@ private:
         }
         if (trace_failed()) {
             return fail(trace_->status().error());
+        }
+        if (auto written = telemetry_.status(); !written) {
+            return fail(written.error());
+        }
+        if (reason && (*reason != StopReason::Cancelled || !flags_.prompt)) {
+            telemetry_.done(*reason); // else the run has failed, which comes as an error
         }
         return reason;
     }
@@ -298,6 +320,7 @@ private:
     InterruptGuard interrupt_;
     TextOutput output_;
     std::unique_ptr<telemetry::RouteTraceWriter> trace_; ///< outlives the model; null: none asked for
+    RunTelemetry telemetry_;                             ///< outlives the session that reports to it
     std::optional<Model> model_;
     std::optional<Session> session_;
     std::vector<ChatMessage> messages_;
@@ -312,7 +335,8 @@ void add_run_command(CLI::App &app, int &exit_code) {
     CLI::App *command = app.add_subcommand("run", "Generate text from a prompt");
     auto flags = std::make_shared<RunFlags>();
     add_run_flags(*command, *flags);
-    command->callback([flags, &exit_code] {
+    command->callback([command, flags, &exit_code] {
+        flags->as_resolved = resolved_flags(*command);
         const Status status = Run(*flags).execute();
         exit_code = status ? kOk : report(status.error());
     });

@@ -140,6 +140,36 @@ void add_run_flags(CLI::App &command, RunFlags &flags) {
         ->capture_default_str();
     command.add_flag("--no-direct", flags.no_direct, "Read through the page cache");
     command.add_flag("--no-repack", flags.no_repack, "Keep dense weights in the file's layout");
+    command.add_option("--csv", flags.csv, "Write what each token took and read to this file, as a table");
+    command.add_option(
+        "--progress", flags.progress,
+        "Write what happens to this file (or number of an open file descriptor), as lines of JSON");
+    command.add_option("--decode-trace", flags.decode_trace,
+                       "Write what each node of each graph took to this file; slows the run down");
+}
+
+std::string resolved_flags(const CLI::App &command) {
+    std::string line;
+    const auto add = [&line](const std::string &word) {
+        const bool plain = !word.empty() && word.find_first_of(" \t\n'\"") == std::string::npos;
+        line += (line.empty() ? "" : " ") + (plain ? word : "'" + word + "'");
+    };
+    for (const CLI::Option *option : command.get_options()) {
+        const std::string name = option->get_name();
+        if (name.ends_with("prompt") || name.starts_with("--help")) {
+            continue;
+        }
+        const bool takes_value = option->get_items_expected_max() > 0;
+        if (!takes_value && option->count() > 0) {
+            add(name);
+        } else if (const std::string value =
+                       option->count() > 0 ? option->results().back() : option->get_default_str();
+                   takes_value && (option->count() > 0 || !value.empty())) {
+            add(name);
+            add(value);
+        }
+    }
+    return line;
 }
 
 PlanRequest plan_request(const RunFlags &flags) {

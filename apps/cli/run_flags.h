@@ -40,10 +40,18 @@ struct RunFlags {
     bool automatic = false; ///< changes nothing: it is the default
     bool no_direct = false;
     bool no_repack = false;
+    std::optional<std::string> csv;
+    std::optional<std::string> progress;
+    std::optional<std::string> decode_trace;
+    std::string as_resolved; ///< all of them as one line, with defaults, without the text of prompts
 };
 
 /// Adds the flags to `command`; parsing fills `flags`, which outlives it.
 void add_run_flags(CLI::App &command, RunFlags &flags);
+
+/// The flags that `command` was given and the defaults of the others, as one line. Prompts are left out: a
+/// table of a run may be shown to others.
+std::string resolved_flags(const CLI::App &command);
 
 /// What the flags want, for the planner to complete.
 PlanRequest plan_request(const RunFlags &flags);

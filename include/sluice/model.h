@@ -19,7 +19,8 @@ struct ModelState;
 /// What was decided and measured while loading. Bytes unless named otherwise.
 struct ModelInfo {
     std::string path;
-    std::string description; ///< llama.cpp's one-line description
+    std::string description;  ///< llama.cpp's one-line description
+    std::string architecture; ///< as the file names it
     bool streaming = false;
     std::string mode_reason;      ///< one sentence: why this mode
     uint64_t file_bytes = 0;      ///< all shards together

@@ -9,6 +9,8 @@
 namespace sluice {
 
 class IRouteSink;
+struct NodeSample;
+struct TokenSample;
 
 /// Whether a model's experts are streamed from storage or held in memory.
 enum class StreamMode {
@@ -71,6 +73,12 @@ struct SessionOptions {
     uint32_t ubatch_tokens = 512; ///< tokens computed together while prefilling
     int threads = 0;              ///< compute threads; 0: physical cores
     bool all_logits = false;      ///< compute logits for every token decoded, not only the last
+    /// Called after each decode that succeeded, by the thread that called decode() or generate(), before any
+    /// text that follows from it; must not throw. What it takes counts as time between decodes. With it,
+    /// faults, memory and processor time are measured, too.
+    std::function<void(const TokenSample &)> on_sample = {};
+    /// Called for each node of each graph, when the graph has been computed. Tracing costs time of its own.
+    std::function<void(const NodeSample &)> on_node = {};
 };
 
 /// How the next token is drawn. Names and meaning as in llama.cpp.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 namespace sluice {
 
@@ -48,6 +49,68 @@ struct DenseResidency {
     std::optional<double> swapped;  ///< in swap or zram
 };
 
+/// Wall time in seconds and what it was spent on. Each part is measured on the critical path; they don't
+/// overlap. What compute threads wait for counts only while none of them multiplies: as long as one does, it
+/// is compute.
+struct TimeParts {
+    double wall = 0;
+    double compute = 0;     ///< ggml's graph, less the three that follow; if resident: all of llama_decode
+    double expert_wait = 0; ///< no compute thread multiplied, because all waited for expert slices
+    double row_wait = 0;    ///< the same for rows
+    double cache = 0;       ///< none did, because graphs were planned, slots acquired or reads submitted
+    double between = 0;     ///< between two decodes: sampling, and whatever callbacks do
+
+    /// What none of them holds: llama.cpp's work around the graph, waiting for another session's graph.
+    [[nodiscard]] double other() const { return wall - compute - expert_wait - row_wait - cache - between; }
+    TimeParts &operator+=(const TimeParts &more) {
+        for (double TimeParts::*part : {&TimeParts::wall, &TimeParts::compute, &TimeParts::expert_wait,
+                                        &TimeParts::row_wait, &TimeParts::cache, &TimeParts::between}) {
+            this->*part += more.*part;
+        }
+        return *this;
+    }
+};
+
+/// What a batch is for.
+enum class Phase {
+    Prefill, ///< tokens that are known: a ubatch of a prompt
+    Decode,  ///< one token that was drawn
+};
+
+/// One llama_decode: from the end of the one before it (or the start of the call) to its own end. Counts are
+/// of this session's graphs; device times are of the model's readers, faults and memory of the process.
+struct TokenSample {
+    uint64_t computed = 0; ///< tokens that this session has computed, this batch's included
+    Phase phase = Phase::Decode;
+    uint32_t batch_tokens = 0;
+    TimeParts time;
+    uint64_t expert_reads = 0;      ///< slices read because they were asked for
+    uint64_t expert_read_bytes = 0; ///< without block padding
+    uint64_t speculative_reads = 0; ///< slices read before they were asked for; not among expert_reads
+    uint64_t speculative_read_bytes = 0;
+    uint64_t row_reads = 0; ///< requests for slabs of row tables
+    uint64_t row_read_bytes = 0;
+    uint64_t hits = 0;                      ///< slices asked for that were there or on their way
+    uint64_t misses = 0;                    ///< slices asked for that were not
+    uint64_t evictions = 0;                 ///< slices dropped to make room
+    double device_busy = 0;                 ///< seconds with a read in flight; both kinds of reads added up
+    uint64_t device_bytes = 0;              ///< that arrived, block padding included
+    std::optional<uint64_t> major_faults;   ///< page faults that had to read
+    std::optional<uint64_t> minor_faults;   ///< page faults that had not
+    std::optional<uint64_t> swap_ins;       ///< pages that the whole system read from swap
+    std::optional<double> cpu_seconds;      ///< processor time of all threads
+    std::optional<uint64_t> resident_bytes; ///< at the end
+};
+
+/// One node of a graph, or several that ggml computes as one. The strings live as long as the call.
+struct NodeSample {
+    uint64_t computed = 0; ///< as in the TokenSample of the decode it belongs to
+    int index = 0;         ///< in the graph that was computed, which has nodes of ours
+    std::string_view op;
+    std::string_view name;
+    double seconds = 0;
+};
+
 /// A snapshot of a session.
 struct RunStats {
     uint64_t prompt_tokens = 0;
@@ -57,6 +120,8 @@ struct RunStats {
     uint64_t generate_bytes_read = 0; ///< slice bytes read while generating
     uint64_t generate_hits = 0;
     uint64_t generate_misses = 0;
+    TimeParts prompt_time;   ///< of Phase::Prefill, decode() included
+    TimeParts generate_time; ///< of Phase::Decode, decode() of single tokens included
     ExpertStats experts;
     RowStats rows;
     uint64_t dense_bytes = 0;   ///< weights held in memory

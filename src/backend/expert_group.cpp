@@ -3,7 +3,6 @@
 #include "storage/reserved_memory.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -258,33 +257,36 @@ void ExpertGroup::convert(ExpertStep &step) {
     }
 }
 
-void ExpertGroup::run(ExpertStep &step, bool first_thread) {
-    using Clock = std::chrono::steady_clock;
+void ExpertGroup::run(ExpertStep &step, int threads) {
+    StepThread self(step.running, threads, store_.counters.stall_nanoseconds,
+                    store_.counters.cache_nanoseconds);
     for (;;) {
         const uint32_t seen = abandoned_ ? 0 : store_.cache()->arrivals();
         bool waiting = false;
-        const bool progressed = sweep(step, waiting);
+        const bool progressed = sweep(step, self, waiting);
         if (!waiting) {
+            // All work is taken, so nobody waits from now on; but who finishes an item may still have slots
+            // to acquire for others.
+            self.leave(!all_acquired_.load(std::memory_order_acquire));
             return;
         }
         if (progressed) {
             continue;
         }
-        if (!all_acquired_.load(std::memory_order_acquire) && pump()) {
-            continue; // what was acquired may be resident already: no arrival will tell
+        if (!all_acquired_.load(std::memory_order_acquire)) {
+            self.now(Doing::Managing);
+            if (pump()) {
+                continue; // what was acquired may be resident already: no arrival will tell
+            }
         }
-        const auto start = Clock::now();
+        self.now(Doing::Waiting);
         store_.cache()->wait_for_arrival(seen);
-        if (first_thread) {
-            store_.counters.stall_nanoseconds += static_cast<uint64_t>(
-                std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
-        }
     }
 }
 
 /// One pass over the step's items, working on those that are ready. `waiting`: some are neither done nor
 /// ready.
-bool ExpertGroup::sweep(ExpertStep &step, bool &waiting) {
+bool ExpertGroup::sweep(ExpertStep &step, StepThread &self, bool &waiting) {
     bool progressed = false;
     for (size_t i = 0; i < step.item_count; ++i) {
         WorkItem &item = step.items[i];
@@ -304,10 +306,11 @@ bool ExpertGroup::sweep(ExpertStep &step, bool &waiting) {
         }
         for (int32_t chunk = item.next_chunk.fetch_add(1, std::memory_order_relaxed); chunk < item.chunks;
              chunk = item.next_chunk.fetch_add(1, std::memory_order_relaxed)) {
+            self.now(Doing::Multiplying);
             process(step, item, zero ? nullptr : slot, chunk);
             progressed = true;
             if (item.chunks_done.fetch_add(1, std::memory_order_acq_rel) + 1 == item.chunks) {
-                finish_item(item);
+                finish_item(item, self);
             }
         }
     }
@@ -334,10 +337,11 @@ void ExpertGroup::process(ExpertStep &step, WorkItem &item, const residency::Slo
 
 /// While some items still lack a slot, a finished one hands its own on at once; otherwise end() does it in
 /// one go.
-void ExpertGroup::finish_item(WorkItem &item) {
+void ExpertGroup::finish_item(WorkItem &item, StepThread &self) {
     if (all_acquired_.load(std::memory_order_acquire)) {
         return;
     }
+    self.now(Doing::Managing);
     {
         const std::lock_guard lock(pump_mutex_);
         if (item.pinned) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/expert_kernel.h"
+#include "backend/step_clock.h"
 #include "backend/streamed_store.h"
 #include "residency/expert_cache.h"
 
@@ -48,6 +49,8 @@ struct ExpertStep {
     ActivationView activations;
     std::byte *conversion_target = nullptr; ///< null: no conversion needed
     std::atomic<int64_t> next_piece{0};     ///< next piece of the activations to convert
+    StepClock preparing;                    ///< while the group begins and activations are converted
+    StepClock running;                      ///< while slices are multiplied
     std::unique_ptr<WorkItem[]> items;
     size_t item_count = 0;
     size_t item_capacity = 0;
@@ -73,9 +76,9 @@ public:
     /// Converts the step's activations; threads share the pieces.
     static void convert(ExpertStep &step);
 
-    /// Works on the step's slices in whatever order they become ready, sleeping when none is.
-    /// `first_thread` marks the one thread whose waiting is counted as stall.
-    void run(ExpertStep &step, bool first_thread);
+    /// Works on the step's slices in whatever order they become ready, sleeping when none is. All `threads`
+    /// threads of the graph call it. The time in which none of them multiplies goes to the store's counters.
+    void run(ExpertStep &step, int threads);
 
     /// Gives staged pages back after the stock kernel ran.
     static void unstage(const ExpertStep &step);
@@ -104,8 +107,8 @@ private:
     bool pump();
     size_t acquire(std::span<WorkItem *const> wanted);
     void process(ExpertStep &step, WorkItem &item, const residency::Slot *slot, int32_t chunk);
-    bool sweep(ExpertStep &step, bool &waiting);
-    void finish_item(WorkItem &item);
+    bool sweep(ExpertStep &step, StepThread &self, bool &waiting);
+    void finish_item(WorkItem &item, StepThread &self);
 
     const ggml_tensor *ids_;
     StreamedStore &store_;

@@ -7,11 +7,29 @@
 
 namespace sluice::backend {
 
+namespace {
+
+/// Counts its lifetime as cache management. For what one thread does while no other has anything to multiply.
+class CacheTime {
+public:
+    explicit CacheTime(StreamedStore &store) : store_(store) {}
+    ~CacheTime() { store_.counters.cache_nanoseconds += nanoseconds_since(start_); }
+    CacheTime(const CacheTime &) = delete;
+    CacheTime &operator=(const CacheTime &) = delete;
+
+private:
+    StreamedStore &store_;
+    const Clock::time_point start_ = Clock::now();
+};
+
+} // namespace
+
 Result<std::unique_ptr<GraphPlan>> GraphPlan::build(const ggml_cgraph *graph, StreamedStore &store) {
     if (store.has_banks() && store.cache() == nullptr) {
         return fail(ErrorCode::Internal,
                     "a graph with streamed experts was run before their cache was created");
     }
+    const CacheTime time(store);
     std::unique_ptr<GraphPlan> plan(new GraphPlan(store));
     plan->uid_ = graph->uid;
     if (auto classified = plan->classify(graph); !classified) {
@@ -89,7 +107,7 @@ void GraphPlan::rewrite(const ggml_cgraph *graph) {
         throw std::bad_alloc();
     }
     nodes_.reserve(static_cast<size_t>(graph->n_nodes) + 64);
-    add_custom(start_rows, {.plan = this});
+    add_custom("start_rows", start_rows, {.plan = this});
     for (int i = 0; i < graph->n_nodes;) {
         if (is_expert_node(graph->nodes[i])) {
             i += rewrite_step(graph, i);
@@ -113,9 +131,9 @@ void GraphPlan::rewrite(const ggml_cgraph *graph) {
 void GraphPlan::rewrite_gather(ggml_tensor *node) {
     gathers_.push_back(std::make_unique<RowFetch>(node, *store_.find(node->src[0]), store_));
     const NodeContext context{.plan = this, .rows = gathers_.back().get()};
-    add_custom(fetch_rows, context);
+    add_custom("fetch_rows", fetch_rows, context);
     nodes_.push_back(node);
-    add_custom(release_rows, context);
+    add_custom("release_rows", release_rows, context);
 }
 
 /// Rewrites the matmul at `index` and those right after it on the same activations and ids: adjacent nodes'
@@ -152,12 +170,12 @@ int GraphPlan::rewrite_step(const ggml_cgraph *graph, int index) {
 
     const NodeContext context{.plan = this, .group = &group, .step = &step, .begins_group = begins_group};
     if (begins_group || converts) {
-        add_custom(prepare, context);
+        add_custom("prepare_experts", prepare, context);
     }
-    add_custom(compute, context);
+    add_custom("multiply_experts", compute, context);
     if (staged) {
         nodes_.push_back(first);
-        add_custom(unstage, context);
+        add_custom("unstage_experts", unstage, context);
     }
     return taken;
 }
@@ -178,10 +196,11 @@ ExpertGroup &GraphPlan::group_for(const ggml_tensor *ids, size_t extra_banks, bo
     return *groups_.back();
 }
 
-void GraphPlan::add_custom(ggml_custom_op_t callback, NodeContext context) {
+void GraphPlan::add_custom(const char *name, ggml_custom_op_t callback, NodeContext context) {
     contexts_.push_back(std::make_unique<NodeContext>(context));
     ggml_tensor *node = ggml_custom_4d(context_.get(), GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, callback,
                                        GGML_N_TASKS_MAX, contexts_.back().get());
+    ggml_set_name(node, name); // for traces
     node->data = &placeholder_;
     node->flags |= GGML_TENSOR_FLAG_COMPUTE; // ggml skips nodes without it
     nodes_.push_back(node);
@@ -207,6 +226,8 @@ void GraphPlan::place_workspace() {
 ggml_cgraph *GraphPlan::rewritten() {
     for (ExpertStep *step : steps_) {
         step->next_piece.store(0, std::memory_order_relaxed);
+        step->preparing.reset();
+        step->running.reset();
     }
     for (const auto &gather : gathers_) {
         gather->reset();
@@ -222,15 +243,19 @@ void GraphPlan::end_group() {
 }
 
 void GraphPlan::finish() {
+    const CacheTime time(store_);
     end_group();
     for (const auto &gather : gathers_) {
         gather->release();
     }
 }
 
-void GraphPlan::prepare(ggml_tensor *, int thread, int, void *context) {
+void GraphPlan::prepare(ggml_tensor *, int thread, int threads, void *context) {
     const NodeContext &node = *static_cast<NodeContext *>(context);
+    StoreCounters &counters = node.plan->store_.counters;
+    StepThread self(node.step->preparing, threads, counters.stall_nanoseconds, counters.cache_nanoseconds);
     if (thread == 0 && node.begins_group) {
+        self.now(Doing::Managing);
         try {
             node.plan->end_group();
             node.plan->active_ = node.group;
@@ -238,8 +263,12 @@ void GraphPlan::prepare(ggml_tensor *, int thread, int, void *context) {
         } catch (const std::exception &error) {
             node.plan->give_up(error.what());
         }
+        self.now(Doing::Multiplying);
     }
     ExpertGroup::convert(*node.step);
+    if (thread != 0 && node.begins_group) {
+        self.now(Doing::Done); // the first thread may have to go on managing
+    }
 }
 
 void GraphPlan::give_up(const char *why) {
@@ -249,10 +278,10 @@ void GraphPlan::give_up(const char *why) {
     }
 }
 
-void GraphPlan::compute(ggml_tensor *, int thread, int, void *context) {
+void GraphPlan::compute(ggml_tensor *, int, int threads, void *context) {
     const NodeContext &node = *static_cast<NodeContext *>(context);
     try {
-        node.group->run(*node.step, thread == 0);
+        node.group->run(*node.step, threads);
     } catch (const std::exception &error) {
         node.plan->give_up(error.what());
     }
@@ -261,6 +290,7 @@ void GraphPlan::compute(ggml_tensor *, int thread, int, void *context) {
 void GraphPlan::unstage(ggml_tensor *, int thread, int, void *context) {
     if (thread == 0) {
         const NodeContext &node = *static_cast<NodeContext *>(context);
+        const CacheTime time(node.plan->store_);
         ++node.plan->store_.counters.staged_steps;
         ExpertGroup::unstage(*node.step);
     }
@@ -272,6 +302,7 @@ void GraphPlan::start_rows(ggml_tensor *, int thread, int, void *context) {
     if (thread != 0) {
         return;
     }
+    const CacheTime time(plan.store_);
     try {
         for (const auto &gather : plan.gathers_) {
             if (gather->known_at_start()) {
@@ -299,7 +330,9 @@ void GraphPlan::fetch_rows(ggml_tensor *, int thread, int, void *context) {
 
 void GraphPlan::release_rows(ggml_tensor *, int thread, int, void *context) {
     if (thread == 0) {
-        static_cast<NodeContext *>(context)->rows->release();
+        const NodeContext &node = *static_cast<NodeContext *>(context);
+        const CacheTime time(node.plan->store_);
+        node.rows->release();
     }
 }
 

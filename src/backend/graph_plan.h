@@ -60,7 +60,7 @@ private:
     int rewrite_step(const ggml_cgraph *graph, int index);
     ExpertGroup &group_for(const ggml_tensor *ids, size_t extra_banks, bool &is_new);
     void end_group();
-    void add_custom(ggml_custom_op_t callback, NodeContext context);
+    void add_custom(const char *name, ggml_custom_op_t callback, NodeContext context);
     void place_workspace();
 
     /// Fails the graph from inside one of its nodes: ggml's threads can't unwind, so it runs out on zeros.

@@ -1,12 +1,14 @@
 #include "backend/intercepted_backend.h"
 
 #include "backend/graph_plan.h"
+#include "backend/step_clock.h"
 #include "backend/streaming_device.h"
 
 #include "ggml-backend-impl.h"
 #include "ggml-cpu.h"
 #include "ggml-impl.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -26,6 +28,8 @@ struct InterceptedBackend : ggml_backend {
     ggml_backend_t inner = nullptr;
     PlanCache plans{kPlansKept};
     std::optional<Error> error; ///< of the last graph
+    GraphTotals totals;
+    NodeSink node_sink; ///< empty: nodes are not traced
 };
 
 InterceptedBackend &self(ggml_backend_t backend) {
@@ -51,13 +55,70 @@ StreamedStore *store_in(const ggml_cgraph *graph) {
     return nullptr;
 }
 
+/// Adds to a backend's totals what its store counts while this lives, under the store's compute lock.
+class GraphMeter {
+public:
+    GraphMeter(const StreamedStore &store, GraphTotals &totals)
+        : store_(store), totals_(totals), before_(snapshot(store)) {}
+    ~GraphMeter() {
+        const GraphTotals after = snapshot(store_);
+        for (const auto field : {&GraphTotals::expert_wait_nanoseconds, &GraphTotals::row_wait_nanoseconds,
+                                 &GraphTotals::cache_nanoseconds}) {
+            totals_.*field += after.*field - before_.*field;
+        }
+        using Experts = residency::ExpertCounters;
+        for (const auto field :
+             {&Experts::hits, &Experts::misses, &Experts::evictions, &Experts::rereads, &Experts::prefetched,
+              &Experts::prefetched_bytes, &Experts::bytes_read, &Experts::errors}) {
+            totals_.experts.*field += after.experts.*field - before_.experts.*field;
+        }
+        using Rows = residency::RowCounters;
+        for (const auto field :
+             {&Rows::rows, &Rows::reads, &Rows::bytes_read, &Rows::evictions, &Rows::errors}) {
+            totals_.rows.*field += after.rows.*field - before_.rows.*field;
+        }
+    }
+    GraphMeter(const GraphMeter &) = delete;
+    GraphMeter &operator=(const GraphMeter &) = delete;
+
+private:
+    static GraphTotals snapshot(const StreamedStore &store) {
+        return {.expert_wait_nanoseconds = store.counters.stall_nanoseconds,
+                .row_wait_nanoseconds = store.counters.row_stall_nanoseconds,
+                .cache_nanoseconds = store.counters.cache_nanoseconds,
+                .experts = store.cache() != nullptr ? store.cache()->counters() : residency::ExpertCounters(),
+                .rows = store.rows() != nullptr ? store.rows()->counters() : residency::RowCounters()};
+    }
+
+    const StreamedStore &store_;
+    GraphTotals &totals_;
+    const GraphTotals before_;
+};
+
+/// Lets ggml compute, and counts what it took that the store does not count as waiting or managing.
+ggml_status compute(InterceptedBackend &backend, ggml_cgraph *graph, const StoreCounters *counters) {
+    const auto held_up = [counters]() -> uint64_t {
+        return counters == nullptr ? 0
+                                   : counters->stall_nanoseconds + counters->row_stall_nanoseconds +
+                                         counters->cache_nanoseconds;
+    };
+    const uint64_t before = held_up();
+    const auto start = Clock::now();
+    const ggml_status status = backend.node_sink ? compute_traced(backend.inner, graph, backend.node_sink)
+                                                 : backend.inner->iface.graph_compute(backend.inner, graph);
+    const uint64_t taken = nanoseconds_since(start);
+    backend.totals.compute_nanoseconds += taken - std::min(taken, held_up() - before);
+    return status;
+}
+
 ggml_status run(InterceptedBackend &backend, ggml_cgraph *graph) {
     GraphPlan *plan = backend.plans.find(graph);
     StreamedStore *store = plan != nullptr ? &plan->store() : store_in(graph);
     if (store == nullptr) {
-        return backend.inner->iface.graph_compute(backend.inner, graph);
+        return compute(backend, graph, nullptr);
     }
     const std::lock_guard lock(store->compute_mutex);
+    const GraphMeter meter(*store, backend.totals);
     store->take_error(); // each graph starts without another's
     if (plan == nullptr) {
         auto built = GraphPlan::build(graph, *store);
@@ -68,7 +129,7 @@ ggml_status run(InterceptedBackend &backend, ggml_cgraph *graph) {
         plan = backend.plans.keep(std::move(*built));
     }
     ++store->counters.graphs;
-    const ggml_status status = backend.inner->iface.graph_compute(backend.inner, plan->rewritten());
+    const ggml_status status = compute(backend, plan->rewritten(), &store->counters);
     plan->finish();
     backend.error = store->take_error();
     if (backend.error && store->cache() != nullptr) {
@@ -102,6 +163,14 @@ void graph_optimize(ggml_backend_t, ggml_cgraph *graph, ggml_backend_graph_optim
 }
 
 } // namespace
+
+const GraphTotals &backend_totals(ggml_backend_t backend) {
+    return self(backend).totals;
+}
+
+void trace_nodes(ggml_backend_t backend, NodeSink sink) {
+    self(backend).node_sink = std::move(sink);
+}
 
 std::optional<Error> take_backend_error(ggml_backend_t backend) {
     return std::exchange(self(backend).error, std::nullopt);

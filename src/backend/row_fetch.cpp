@@ -1,8 +1,9 @@
 #include "backend/row_fetch.h"
 
+#include "backend/step_clock.h"
+
 #include "ggml-backend.h"
 
-#include <chrono>
 #include <fmt/format.h>
 
 namespace sluice::backend {
@@ -63,15 +64,19 @@ void RowFetch::start() {
 }
 
 void RowFetch::fetch() {
+    const auto start = Clock::now();
+    uint64_t waited = 0;
     if (!table_.materialized && collect() && !store_.failed()) {
-        read_rows();
+        waited = read_rows();
     }
+    store_.counters.row_stall_nanoseconds += waited;
+    store_.counters.cache_nanoseconds += nanoseconds_since(start) - waited;
     fetched_.store(true, std::memory_order_release);
     fetched_.notify_all();
 }
 
-void RowFetch::read_rows() {
-    using Clock = std::chrono::steady_clock;
+/// Returns how long it waited, in nanoseconds.
+uint64_t RowFetch::read_rows() {
     residency::IRowSource &rows = *store_.rows();
     if (gather_.active && started_ != offsets_) {
         rows.end(gather_); // something wrote to the indices since
@@ -82,11 +87,11 @@ void RowFetch::read_rows() {
     }
     const auto start = Clock::now();
     const Status arrived = rows.wait(gather_);
-    store_.counters.row_stall_nanoseconds += static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+    const uint64_t waited = nanoseconds_since(start);
     if (!arrived) {
         store_.set_error(arrived.error());
     }
+    return waited;
 }
 
 void RowFetch::give_up() {

@@ -50,7 +50,7 @@ public:
 
 private:
     bool collect();
-    void read_rows();
+    uint64_t read_rows();
 
     ggml_tensor *node_;
     StreamedTensor &table_;

@@ -73,10 +73,11 @@ struct CacheNeeds {
 /// Totals since load. Written by whoever computes, read by anyone.
 struct StoreCounters {
     std::atomic<uint64_t> graphs{0};            ///< graphs computed with streamed weights
-    std::atomic<uint64_t> stall_nanoseconds{0}; ///< time the first compute thread waited for expert slices
+    std::atomic<uint64_t> stall_nanoseconds{0}; ///< no compute thread multiplied: all waited for slices
+    std::atomic<uint64_t> cache_nanoseconds{0}; ///< none did, because of planning, the cache or the window
     std::atomic<uint64_t> staged_steps{0};      ///< expert matmuls run by the stock kernel on staged weights
     std::atomic<uint64_t> materialized{0}; ///< weights brought in whole because a graph used them otherwise
-    std::atomic<uint64_t> row_stall_nanoseconds{0}; ///< time the first compute thread waited for rows
+    std::atomic<uint64_t> row_stall_nanoseconds{0}; ///< no compute thread multiplied: all waited for rows
 };
 
 /// Per model; shared by all contexts on it. Loading is single-threaded; afterwards one graph at a time

@@ -92,7 +92,7 @@ Result<StopReason> draw_tokens(SessionState &state, common_sampler *sampler, int
         if (drawn + 1 == limit) {
             break;
         }
-        if (auto decoded = decode_tokens(state, {&token, 1}, {}); !decoded) {
+        if (auto decoded = decode_tokens(state, {&token, 1}, Phase::Decode, {}); !decoded) {
             if (decoded.error().code == ErrorCode::Cancelled) {
                 return StopReason::Cancelled;
             }
@@ -116,7 +116,7 @@ Result<StopReason> generate(SessionState &state, std::span<const Token> prompt, 
         return fail(ErrorCode::InvalidArgument, "these sampling options cannot be used together");
     }
     const auto prefill_start = Clock::now();
-    if (auto decoded = decode_tokens(state, prompt, on_prefill); !decoded) {
+    if (auto decoded = decode_tokens(state, prompt, Phase::Prefill, on_prefill); !decoded) {
         if (decoded.error().code == ErrorCode::Cancelled) {
             return StopReason::Cancelled;
         }
@@ -134,6 +134,7 @@ Result<StopReason> generate(SessionState &state, std::span<const Token> prompt, 
     auto reason = draw_tokens(state, sampler.get(), limit, text);
     text.flush();
     state.totals.generate_seconds += seconds_since(start);
+    state.totals.generate_time += state.meter.since_last(); // drawing what was not computed any more
     if (state.model->store != nullptr) {
         count_generation(state, before);
     }

@@ -193,6 +193,9 @@ void describe(ModelState &state) {
     char text[256] = "";
     llama_model_desc(state.llama.get(), text, sizeof(text));
     state.info.description = text;
+    if (llama_model_meta_val_str(state.llama.get(), "general.architecture", text, sizeof(text)) >= 0) {
+        state.info.architecture = text;
+    }
     if (state.store != nullptr) {
         state.info.streamed_bytes = state.store->streamed_bytes();
         state.info.expert_banks = state.store->banks().size();

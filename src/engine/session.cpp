@@ -52,6 +52,9 @@ Status make_context(SessionState &state) {
     if (auto checked = check_context_size(params); !checked) {
         return checked;
     }
+    if (state.options.on_node) {
+        backend::register_device(); // a resident model's graphs go past us otherwise
+    }
     const LogScope log;
     const backend::ContextScope backends;
     state.context.reset(llama_init_from_model(state.model->llama.get(), params));
@@ -73,7 +76,17 @@ Status make_context(SessionState &state) {
     state.backends = backends.backends();
     for (ggml_backend_t backend : state.backends) {
         ggml_backend_cpu_set_threadpool(backend, state.threadpool.get());
+        if (state.options.on_node) {
+            backend::trace_nodes(backend, [&state](const backend::NodeTime &node) {
+                state.options.on_node({.computed = state.computed + state.in_decode,
+                                       .index = node.index,
+                                       .op = node.op,
+                                       .name = node.name,
+                                       .seconds = node.seconds});
+            });
+        }
     }
+    state.meter.watch_process(static_cast<bool>(state.options.on_sample));
     llama_set_abort_callback(
         state.context.get(),
         [](void *cancelled) { return static_cast<std::atomic<bool> *>(cancelled)->load(); },
@@ -145,7 +158,7 @@ Error after_failure(SessionState &state, Error error) {
 }
 
 /// Runs at most one ubatch of tokens.
-Status decode_ubatch(SessionState &state, std::span<const Token> tokens) {
+Status decode_ubatch(SessionState &state, std::span<const Token> tokens, Phase phase) {
     llama_batch batch = llama_batch_init(static_cast<int32_t>(tokens.size()), 0, 1);
     for (size_t i = 0; i < tokens.size(); ++i) {
         const bool wants_logits = state.options.all_logits || i + 1 == tokens.size();
@@ -153,19 +166,30 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens) {
     }
     const LogScope log;
     state.last_ubatch = 0;
+    state.in_decode = tokens.size();
+    state.meter.begin_decode();
     const int code = llama_decode(state.context.get(), batch);
+    TokenSample sample = state.meter.end_decode(*state.model, state.backends);
     llama_batch_free(batch);
     if (code != 0) {
         return fail(after_failure(state, decode_error(state, code, log)));
     }
     state.position += tokens.size();
     state.last_ubatch = tokens.size();
+    state.computed += tokens.size();
+    sample.computed = state.computed;
+    sample.phase = phase;
+    sample.batch_tokens = static_cast<uint32_t>(tokens.size());
+    (phase == Phase::Prefill ? state.totals.prompt_time : state.totals.generate_time) += sample.time;
+    if (state.options.on_sample) {
+        state.options.on_sample(sample);
+    }
     return {};
 }
 
 } // namespace
 
-Status decode_tokens(SessionState &state, std::span<const Token> tokens,
+Status decode_tokens(SessionState &state, std::span<const Token> tokens, Phase phase,
                      const std::function<void(size_t, size_t)> &progress) {
     const uint32_t context = llama_n_ctx(state.context.get());
     if (state.position + tokens.size() > context) {
@@ -183,7 +207,7 @@ Status decode_tokens(SessionState &state, std::span<const Token> tokens,
     const size_t step = llama_n_ubatch(state.context.get());
     for (size_t done = 0; done < tokens.size(); done += step) {
         const auto part = tokens.subspan(done, std::min(step, tokens.size() - done));
-        if (auto decoded = decode_ubatch(state, part); !decoded) {
+        if (auto decoded = decode_ubatch(state, part, phase); !decoded) {
             return decoded;
         }
         if (progress) {
@@ -236,7 +260,9 @@ Session &Session::operator=(Session &&) noexcept = default;
 Status Session::decode(std::span<const Token> tokens, const std::function<void(size_t, size_t)> &progress) {
     state_->cancelled = false;
     try {
-        return engine::decode_tokens(*state_, tokens, progress);
+        state_->meter.begin_call(*state_->model);
+        const Phase phase = tokens.size() == 1 ? Phase::Decode : Phase::Prefill;
+        return engine::decode_tokens(*state_, tokens, phase, progress);
     } catch (const std::exception &error) {
         return fail(ErrorCode::Internal, fmt::format("cannot decode: {}", error.what()));
     }
@@ -261,6 +287,7 @@ Result<StopReason> Session::generate(std::span<const Token> prompt, int limit,
                                      const std::function<void(size_t, size_t)> &on_prefill) {
     state_->cancelled = false;
     try {
+        state_->meter.begin_call(*state_->model);
         return engine::generate(*state_, prompt, limit, sampling, on_text, on_prefill);
     } catch (const std::exception &error) {
         return fail(ErrorCode::Internal, fmt::format("cannot generate: {}", error.what()));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/model_state.h"
+#include "engine/token_meter.h"
 #include "sluice/session.h"
 
 #include "ggml-cpu.h"
@@ -28,8 +29,11 @@ struct SessionState {
     std::vector<ggml_backend_t> backends; ///< the context's intercepted backends; it owns them
     std::atomic<bool> cancelled{false};
     size_t position = 0;    ///< tokens in the sequence
+    uint64_t computed = 0;  ///< tokens in all, forgotten ones included
+    size_t in_decode = 0;   ///< tokens of the ubatch that computes
     size_t last_ubatch = 0; ///< tokens of the last successful ubatch; 0: no logits
     RunStats totals;        ///< the parts that the session itself counts
+    TokenMeter meter;
     uint64_t context_bytes = 0;
     uint64_t compute_bytes = 0;
     uint64_t dense_bytes = 0;
@@ -40,7 +44,7 @@ llama_context_params context_params(const llama_model &model, const SessionOptio
 
 /// Session::decode without forgetting an earlier cancel(): several calls can make up one cancellable piece of
 /// work.
-Status decode_tokens(SessionState &state, std::span<const Token> tokens,
+Status decode_tokens(SessionState &state, std::span<const Token> tokens, Phase phase,
                      const std::function<void(size_t, size_t)> &progress);
 
 /// Draws tokens after a prefilled prompt; see Session::generate.

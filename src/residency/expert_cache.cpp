@@ -132,6 +132,7 @@ void ExpertCache::prefetch(std::span<const SliceKey> keys) {
             requests.push_back(bind(*slot, index, key));
             targets.push_back(slot);
             ++counters_.prefetched;
+            counters_.prefetched_bytes += banks_[key.bank].slice_bytes;
         }
         for (Slot *slot : resident) {
             --slot->pins;

@@ -43,6 +43,7 @@ struct ExpertCounters {
     uint64_t evictions = 0;  ///< slices dropped to make room
     uint64_t rereads = 0;    ///< reads of slices that had been read before, asked for or prefetched
     uint64_t prefetched = 0; ///< slices read before anyone asked for them; not counted as misses
+    uint64_t prefetched_bytes = 0; ///< slice bytes of those
     uint64_t bytes_read = 0; ///< slice bytes asked of storage, padding not counted, prefetched ones included
     uint64_t errors = 0;     ///< reads that failed
 };

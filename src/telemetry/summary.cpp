@@ -165,6 +165,14 @@ std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &s
                     human_bytes(model.file_bytes), human_bytes(stats.dense_bytes),
                     human_bytes(stats.context_bytes), human_bytes(stats.compute_bytes), model.load_seconds,
                     percent(stats.dense_residency.resident), percent(stats.dense_residency.swapped)));
+    if (const TimeParts &time = stats.generate_time; time.wall > 0) {
+        const auto share = [&time](double part) { return 100.0 * part / time.wall; };
+        lines.push_back(
+            fmt::format("compute: {:.1f} % computing, {:.1f} % waiting for experts, {:.1f} % waiting "
+                        "for rows, {:.1f} % cache, {:.1f} % between tokens, {:.1f} % other",
+                        share(time.compute), share(time.expert_wait), share(time.row_wait), share(time.cache),
+                        share(time.between), share(time.other())));
+    }
     return lines;
 }
 

@@ -12,7 +12,8 @@ namespace sluice::telemetry {
 /// How the run was started, as one line: which mode, and why.
 std::string mode_line(const ModelInfo &model);
 
-/// What the run did: generation, prefill, moe-stream, moe-cache and memory lines, each only where it applies.
+/// What the run did: generation, prefill, moe-stream, moe-cache, memory and compute lines, each only where it
+/// applies.
 std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &stats);
 
 /// Bytes in the unit a person would choose: "812 KiB", "7.9 MiB", "20.1 GiB".

@@ -1,0 +1,106 @@
+#include "telemetry/run_facts.h"
+
+#include "storage/memory_facts.h"
+
+#include <ctime>
+#include <fmt/format.h>
+#include <fstream>
+#include <sys/utsname.h>
+
+namespace sluice::telemetry {
+
+namespace {
+
+std::string yes_no(bool value) {
+    return value ? "yes" : "no";
+}
+
+std::string mebibytes(uint64_t bytes) {
+    return fmt::format("{:.2f}", static_cast<double>(bytes) / (1024.0 * 1024.0));
+}
+
+const char *name_of(DenseWeights how) {
+    switch (how) {
+    case DenseWeights::Mmap:
+        return "mmap";
+    case DenseWeights::Warm:
+        return "warm";
+    case DenseWeights::Locked:
+        return "locked";
+    case DenseWeights::Ahwb:
+        return "ahwb";
+    case DenseWeights::Anon:
+        break;
+    }
+    return "anon";
+}
+
+std::string sampler(const SamplingOptions &options) {
+    return fmt::format(
+        "temp={:g} top_k={} top_p={:g} min_p={:g} repeat_penalty={:g} repeat_last_n={} seed={}",
+        options.temperature, options.top_k, options.top_p, options.min_p, options.repeat_penalty,
+        options.repeat_last_n, options.seed ? std::to_string(*options.seed) : "random");
+}
+
+/// "2026-01-31T12:00:00Z"
+std::string now_in_utc() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    char text[32] = "";
+    if (::gmtime_r(&now, &parts) != nullptr) {
+        std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    }
+    return text;
+}
+
+/// As the system calls it; where it has no name for it (arm64), the architecture.
+std::string processor() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        const size_t colon = line.find(": ");
+        if (colon != std::string::npos && (line.starts_with("model name") || line.starts_with("Hardware"))) {
+            return line.substr(colon + 2);
+        }
+    }
+    utsname system{};
+    return ::uname(&system) == 0 ? system.machine : "";
+}
+
+} // namespace
+
+Facts model_facts(const Model &model, const ModelOptions &options, const Session &session,
+                  const SessionOptions &session_options, const SamplingOptions &sampling) {
+    const ModelInfo &info = model.info();
+    const bool experts = info.streaming && info.expert_banks > 0;
+    const RunStats stats = session.stats();
+    return {
+        {"model", info.path},
+        {"architecture", info.architecture},
+        {"description", info.description},
+        {"file_bytes", std::to_string(info.file_bytes)},
+        {"mode", info.streaming ? "streaming" : "resident"},
+        {"cache_MiB", experts ? mebibytes(stats.experts.cache_bytes) : ""},
+        {"policy", experts ? "lru" : ""},
+        {"io_engine", info.streaming ? "threads" : ""},
+        {"io_threads", info.streaming ? std::to_string(options.io_threads) : ""},
+        {"direct", info.streaming ? yes_no(info.direct) : ""},
+        {"repack", yes_no(options.repack)},
+        {"dense_weights", name_of(options.dense_weights)},
+        {"row_stream", yes_no(options.row_stream)},
+        {"row_window_MiB", options.row_stream ? mebibytes(options.row_window_bytes) : ""},
+        {"ctx_size", std::to_string(session.context_tokens())},
+        {"ubatch_size", std::to_string(session_options.ubatch_tokens)},
+        {"threads", std::to_string(session.threads())},
+        {"sampler", sampler(sampling)},
+        {"instrumented", yes_no(static_cast<bool>(session_options.on_node))},
+        {"lossy", "no"},
+    };
+}
+
+Facts machine_facts() {
+    const auto memory = storage::read_memory_facts().total;
+    return {
+        {"started", now_in_utc()}, {"cpu", processor()}, {"memory_MiB", memory ? mebibytes(*memory) : ""}};
+}
+
+} // namespace sluice::telemetry

@@ -1,0 +1,18 @@
+// What a table of a run says about the run itself: model, machine, options.
+#pragma once
+
+#include "sluice/model.h"
+#include "sluice/options.h"
+#include "sluice/session.h"
+#include "telemetry/csv_writer.h"
+
+namespace sluice::telemetry {
+
+/// The model and how it is held, the context, the sampler. `seed` and the like as they were asked for.
+Facts model_facts(const Model &model, const ModelOptions &options, const Session &session,
+                  const SessionOptions &session_options, const SamplingOptions &sampling);
+
+/// The time now and this machine. What can't be told is empty.
+Facts machine_facts();
+
+} // namespace sluice::telemetry
