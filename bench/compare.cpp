@@ -33,8 +33,8 @@ std::optional<std::string> after(const std::string &text, const std::string &pre
 }
 
 /// A variant is "stock-resident", "stock-mmap" or "sluice-<cache MiB>", then "-norepack" or "-plain" (stock
-/// only) for the weights' layout, "-rows" and "-mmap" (Sluice only) for row streaming and mapped dense
-/// weights, then "@free" to run without the ceiling.
+/// only) for the weights' layout, "-rows", "-mmap" and "-csv" (Sluice only) for row streaming, mapped dense
+/// weights and a table of what each token took, then "@free" to run without the ceiling.
 std::string command_of(const std::string &variant, const Options &options, const std::string &folder) {
     std::string name = variant.substr(0, variant.find('@'));
     std::string layout = "repack";
@@ -45,7 +45,8 @@ std::string command_of(const std::string &variant, const Options &options, const
             layout = meaning;
         }
     }
-    for (const auto &[suffix, meaning] : {std::pair{"-rows", "+rows"}, std::pair{"-mmap", "+mmap"}}) {
+    for (const auto &[suffix, meaning] :
+         {std::pair{"-rows", "+rows"}, std::pair{"-mmap", "+mmap"}, std::pair{"-csv", "+csv"}}) {
         if (const size_t at = name.find(suffix); at != std::string::npos && after(name, "sluice-")) {
             name.erase(at, std::string(suffix).size());
             layout += meaning;

@@ -2,18 +2,23 @@
 //
 //   sluice_decode MODEL CACHE_MIB THREADS PROMPT_TOKENS TOKENS LAYOUT [IO_THREADS]
 //
-// LAYOUT: repack or no-repack, then "+rows" for row streaming, "+mmap" for mapped dense weights.
+// LAYOUT: repack or no-repack, then "+rows" for row streaming, "+mmap" for mapped dense weights, "+csv" for
+// writing what each token took to a table in the temporary directory.
 
 #include "bench_prompt.h"
 
 #include "sluice/model.h"
 #include "sluice/session.h"
+#include "telemetry/csv_writer.h"
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -33,7 +38,7 @@ int failed(const sluice::Error &error) {
 int main(int argc, char **argv) {
     if (argc < 7 || argc > 8) {
         std::fprintf(stderr, "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS "
-                             "repack|no-repack[+rows][+mmap] [IO_THREADS]\n");
+                             "repack|no-repack[+rows][+mmap][+csv] [IO_THREADS]\n");
         return 2;
     }
     const int count = std::atoi(argv[5]);
@@ -51,8 +56,19 @@ int main(int argc, char **argv) {
     if (!model) {
         return failed(model.error());
     }
-    auto session = sluice::Session::create(
-        *model, {.context_tokens = 1024, .ubatch_tokens = 512, .threads = std::atoi(argv[3])});
+    sluice::SessionOptions options{
+        .context_tokens = 1024, .ubatch_tokens = 512, .threads = std::atoi(argv[3])};
+    std::unique_ptr<sluice::telemetry::CsvWriter> table;
+    if (asks("+csv")) {
+        auto made = sluice::telemetry::CsvWriter::create(
+            (std::filesystem::temp_directory_path() / "sluice_decode.csv").string(), "bench");
+        if (!made) {
+            return failed(made.error());
+        }
+        table = std::move(*made);
+        options.on_sample = [&table](const sluice::TokenSample &sample) { table->add_row(sample); };
+    }
+    auto session = sluice::Session::create(*model, options);
     if (!session) {
         return failed(session.error());
     }
@@ -63,6 +79,7 @@ int main(int argc, char **argv) {
     const auto prompt = sluice::bench::prompt_tokens(static_cast<size_t>(std::atoi(argv[4])), vocabulary);
     sluice::ExpertStats before;
     sluice::RowStats rows_before;
+    sluice::TimeParts time_before;
     std::vector<double> token_ms;
     // Twice the same: the first pass warms caches up, the second is measured.
     for (int pass = 0; pass < 2; ++pass) {
@@ -77,6 +94,7 @@ int main(int argc, char **argv) {
         if (pass == 0) {
             rows_before = session->stats().rows;
         }
+        time_before = session->stats().generate_time;
         for (int i = 0; i < count; ++i) {
             const sluice::Token token = sluice::bench::next_token(i, vocabulary);
             const auto start = Clock::now();
@@ -101,6 +119,15 @@ int main(int argc, char **argv) {
         static_cast<double>(after.bytes_read - before.bytes_read) / 1048576.0 / count;
     result["hit_rate"] = asked > 0 ? static_cast<double>(after.hits - before.hits) / asked : 0.0;
     result["stall_ms_per_token"] = (after.stall_seconds - before.stall_seconds) * 1e3 / count;
+    for (const auto &[name, part] :
+         {std::pair{"compute", &sluice::TimeParts::compute},
+          std::pair{"expert_wait", &sluice::TimeParts::expert_wait},
+          std::pair{"row_wait", &sluice::TimeParts::row_wait}, std::pair{"cache", &sluice::TimeParts::cache},
+          std::pair{"between", &sluice::TimeParts::between}}) {
+        result[std::string(name) + "_ms_per_token"] =
+            (end.generate_time.*part - time_before.*part) * 1e3 / count;
+    }
+    result["other_ms_per_token"] = (end.generate_time.other() - time_before.other()) * 1e3 / count;
     result["dense_mib"] = static_cast<double>(end.dense_bytes) / 1048576.0;
     result["row_table_mib"] = static_cast<double>(end.rows.table_bytes) / 1048576.0;
     std::printf("%s\n", result.dump().c_str());
