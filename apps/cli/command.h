@@ -16,5 +16,6 @@ int report(const Error &error);
 void add_run_command(CLI::App &app, int &exit_code);
 void add_make_model_command(CLI::App &app, int &exit_code);
 void add_replay_command(CLI::App &app, int &exit_code);
+void add_probe_command(CLI::App &app, int &exit_code);
 
 } // namespace sluice::cli

@@ -1,12 +1,13 @@
 // Memory and I/O accounting as /proc and the control groups tell it.
 #include "storage/memory_facts.h"
 
+#include "storage/mount_table.h"
+#include "storage/text.h"
+
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <sched.h>
 #include <set>
-#include <sstream>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -19,26 +20,6 @@ namespace {
 
 /// Version 1 writes "no limit" as the largest page-aligned number, which depends on the page size.
 constexpr uint64_t no_limit_from = uint64_t{1} << 62;
-
-std::optional<std::string> read_text(const std::string &path) {
-    std::ifstream file(path);
-    if (!file) {
-        return std::nullopt;
-    }
-    std::ostringstream text;
-    text << file.rdbuf();
-    return std::move(text).str();
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-    std::vector<std::string_view> parts;
-    while (!text.empty()) {
-        const size_t end = std::min(text.find(separator), text.size());
-        parts.push_back(text.substr(0, end));
-        text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    return parts;
-}
 
 /// The number at the start of `text`, blanks before it skipped.
 std::optional<uint64_t> number_in(std::string_view text) {
@@ -108,44 +89,13 @@ std::optional<std::string> group_path(std::string_view groups, const Interface &
     return std::nullopt;
 }
 
-/// Undoes mountinfo's octal escapes of blanks and backslashes.
-std::string unescape(std::string_view text) {
-    std::string plain;
-    for (size_t i = 0; i < text.size(); ++i) {
-        unsigned value = 0;
-        if (text[i] == '\\' && i + 3 < text.size() &&
-            std::from_chars(&text[i + 1], &text[i + 1] + 3, value, 8).ptr == &text[i + 1] + 3) {
-            plain += static_cast<char>(value);
-            i += 3;
-        } else {
-            plain += text[i];
-        }
-    }
-    return plain;
-}
-
-/// Where a control group hierarchy can be seen: the directory, and which group that directory shows.
-struct Mount {
-    std::string directory;
-    std::string group;
-};
-
-std::vector<Mount> find_mounts(std::string_view mountinfo, const Interface &kind) {
-    std::vector<Mount> mounts;
-    for (const std::string_view line : split(mountinfo, '\n')) {
-        const size_t dash = line.find(" - ");
-        if (dash == std::string_view::npos) {
-            continue;
-        }
-        const auto head = split(line.substr(0, dash), ' ');  // id parent device root directory options
-        const auto tail = split(line.substr(dash + 3), ' '); // type source options
-        if (head.size() < 5 || tail.size() < 3) {
-            continue;
-        }
-        if (kind.second ? tail[0] == "cgroup2" : tail[0] == "cgroup" && lists(tail[2], "memory")) {
-            mounts.push_back({unescape(head[4]), unescape(head[3])});
-        }
-    }
+/// Where hierarchies of this kind can be seen: the directory, and which group that directory shows.
+std::vector<MountEntry> find_mounts(std::string_view mountinfo, const Interface &kind) {
+    std::vector<MountEntry> mounts = parse_mounts(mountinfo);
+    std::erase_if(mounts, [&kind](const MountEntry &mount) {
+        return kind.second ? mount.type != "cgroup2"
+                           : mount.type != "cgroup" || !lists(mount.options, "memory");
+    });
     return mounts;
 }
 
@@ -181,15 +131,16 @@ std::optional<GroupLimit> tightest(const std::string &root, const Interface &kin
     if (!path) {
         return std::nullopt;
     }
-    std::vector<Mount> mounts = find_mounts(read_text(root + "/proc/self/mountinfo").value_or(""), kind);
+    std::vector<MountEntry> mounts = find_mounts(read_text(root + "/proc/self/mountinfo").value_or(""), kind);
     if (mounts.empty()) {
-        mounts.push_back({kind.fallback_mount, "/"});
+        mounts.push_back(
+            {.directory = kind.fallback_mount, .root = "/", .type = {}, .source = {}, .options = {}});
     }
     // Without a mount that shows our group (a container's view can be like that), its top is the best guess.
     std::string top = root + mounts.front().directory;
     std::string relative;
-    for (const Mount &mount : mounts) {
-        if (const std::optional<std::string> part = below(*path, mount.group)) {
+    for (const MountEntry &mount : mounts) {
+        if (const std::optional<std::string> part = below(*path, mount.root)) {
             top = root + mount.directory;
             relative = *part;
             break;

@@ -1,5 +1,6 @@
 // Files through POSIX calls: one descriptor for buffered reads and, where trusted, one for direct reads.
 #include "storage/file.h"
+#include "storage/posix_calls.h"
 #include "storage/reserved_memory.h"
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <optional>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -28,54 +28,12 @@ constexpr size_t largest_block = size_t{64} << 10;
 /// One read call moves no more than this: Linux stops below 2 GiB at an odd count, macOS refuses more.
 constexpr size_t largest_read = size_t{1} << 30;
 
-std::string errno_text(int number) {
-    return std::generic_category().message(number);
-}
-
-/// A file descriptor that closes itself.
-class Descriptor {
-public:
-    Descriptor() = default;
-    explicit Descriptor(int fd) : fd_(fd) {}
-    ~Descriptor() {
-        if (fd_ >= 0) {
-            ::close(fd_);
-        }
-    }
-    Descriptor(Descriptor &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    Descriptor &operator=(Descriptor &&other) noexcept {
-        std::swap(fd_, other.fd_);
-        return *this;
-    }
-    Descriptor(const Descriptor &) = delete;
-    Descriptor &operator=(const Descriptor &) = delete;
-
-    [[nodiscard]] int get() const { return fd_; }
-    [[nodiscard]] bool valid() const { return fd_ >= 0; }
-
-private:
-    int fd_ = -1;
-};
-
 Descriptor open_retrying(const std::string &path, int flags) {
     int fd = -1;
     do {
         fd = ::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC);
     } while (fd < 0 && errno == EINTR);
     return Descriptor(fd);
-}
-
-ErrorCode code_of_open_error(int number) {
-    switch (number) {
-    case ENOENT:
-    case ENOTDIR:
-        return ErrorCode::NotFound;
-    case EACCES:
-    case EPERM:
-        return ErrorCode::PermissionDenied;
-    default:
-        return ErrorCode::Io;
-    }
 }
 
 /// Expert slices and row slabs lie scattered: read-ahead would only fetch bytes nobody asked for.

@@ -2,6 +2,7 @@
 // results. Reads that do not end as they should are finished by ordinary threads.
 #include "storage/read_engine.h"
 
+#include "storage/posix_calls.h"
 #include "storage/read_lanes.h"
 #include "storage/read_tally.h"
 #include "storage/reader_thread.h"
@@ -15,7 +16,6 @@
 #include <liburing.h>
 #include <optional>
 #include <sys/eventfd.h>
-#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -32,10 +32,6 @@ constexpr size_t largest_read = size_t{1} << 30;
 constexpr uint32_t wake_tag = UINT32_MAX;
 /// How long to leave a kernel alone that lacks memory.
 constexpr std::chrono::milliseconds breather{1};
-
-std::string errno_text(int number) {
-    return std::generic_category().message(number);
-}
 
 /// Whether the kernel may well take the same submission later.
 bool is_passing(int number) {
@@ -103,28 +99,12 @@ private:
     bool valid_ = false;
 };
 
-/// An eventfd that closes itself.
-class WakeUp {
-public:
-    WakeUp() : fd_(::eventfd(0, EFD_CLOEXEC)) {}
-    ~WakeUp() {
-        if (fd_ >= 0) {
-            ::close(fd_);
-        }
+/// Writes to an eventfd: whoever reads it wakes up.
+void send_wake_up(const Descriptor &event) {
+    const uint64_t one = 1;
+    while (::write(event.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
     }
-    WakeUp(const WakeUp &) = delete;
-    WakeUp &operator=(const WakeUp &) = delete;
-
-    [[nodiscard]] int get() const { return fd_; }
-    void send() const {
-        const uint64_t one = 1;
-        while (::write(fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
-        }
-    }
-
-private:
-    int fd_;
-};
+}
 
 /// The descriptor through which the ring can do this request; empty if ordinary threads must.
 std::optional<int> descriptor_for(const ReadRequest &request) {
@@ -167,7 +147,7 @@ private:
 
     ReadTally tally_;
     ReadLanes lanes_{tally_};
-    WakeUp wake_;
+    Descriptor wake_;         ///< an eventfd
     uint64_t wake_count_ = 0; ///< where the eventfd's value goes
     Ring ring_;               ///< its completion side belongs to thread_, its submission side to mutex_
     std::thread thread_;
@@ -191,13 +171,14 @@ UringReadEngine::~UringReadEngine() {
             const std::lock_guard lock(mutex_);
             stopping_ = true;
         }
-        wake_.send();
+        send_wake_up(wake_);
         thread_.join();
     }
 }
 
 Status UringReadEngine::start(int depth) {
-    if (wake_.get() < 0) {
+    wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC));
+    if (!wake_.valid()) {
         return fail(refusal(errno));
     }
     if (Status opened = ring_.open(static_cast<unsigned>(depth) + 1); !opened) {
@@ -240,7 +221,7 @@ void UringReadEngine::submit(std::span<ReadRequest> requests) {
         queue_.splice(queue_.end(), for_ring);
         pump(for_lanes);
         if (in_kernel_ == 0 && !pending_.empty()) {
-            wake_.send(); // nothing else would make the thread try again
+            send_wake_up(wake_); // nothing else would make the thread try again
         }
     }
     if (!for_lanes.empty()) {
