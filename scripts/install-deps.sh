@@ -45,8 +45,16 @@ missing_packages() {
     done
 }
 
-# npm only brings llama.cpp's sources, and git can do that, too.
-npm_is_wanted() { ! have npm && [[ ! -e $llama_dir/include/llama.h ]]; }
+# npm brings llama.cpp's sources, which git can do, too, and the libraries of the report pages, which can be missing.
+npm_is_wanted() {
+    ! have npm || return 1
+    [[ ! -e $llama_dir/include/llama.h ]] || { [[ $with_tests == yes && ! -e $page_libraries_dir ]]; }
+}
+
+# The tests of the report pages are skipped without a browser.
+browser_is_wanted() {
+    [[ $with_tests == yes ]] && ! have chromium && ! have chromium-browser && ! have google-chrome
+}
 
 as_root() {
     if ((EUID == 0)); then
@@ -92,7 +100,11 @@ main() {
         install_packages "${packages[@]}" || die "apt could not install all of: ${packages[*]}"
     fi
     if npm_is_wanted && can_be_root; then
-        install_packages nodejs npm || note "no npm from apt; llama.cpp will be fetched with git."
+        install_packages nodejs npm ||
+            note "no npm from apt; llama.cpp will be fetched with git, and the build will have no report pages."
+    fi
+    if browser_is_wanted && can_be_root; then
+        install_packages chromium || note "no chromium from apt; the tests of the report pages will be skipped."
     fi
 }
 

@@ -5,6 +5,8 @@
 sluice_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck disable=SC2034 # the scripts use it
 llama_dir="$sluice_root/third_party/llama.cpp"
+# shellcheck disable=SC2034
+page_libraries_dir="$sluice_root/third_party/page-libraries"
 
 # Inside a git hook these would point every git command at another repository.
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_PREFIX GIT_OBJECT_DIRECTORY GIT_COMMON_DIR
@@ -20,7 +22,9 @@ configure() {
     local preset=$1 tests=$2
     local dir="$sluice_root/build/$preset" options=()
     local log="$dir/build.log" stamp="$dir/.configured"
-    if [[ -e $dir/build.ninja && $stamp -nt $sluice_root/CMakePresets.json ]]; then
+    # Libraries that came later change what is built. Missing files are older than any.
+    if [[ -e $dir/build.ninja && $stamp -nt $sluice_root/CMakePresets.json &&
+        $stamp -nt $page_libraries_dir/package-lock.json ]]; then
         [[ $tests == no ]] && return
         grep -q '^SLUICE_BUILD_TESTS:BOOL=ON$' "$dir/CMakeCache.txt" && return
     fi

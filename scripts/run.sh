@@ -42,9 +42,14 @@ main() {
     choose_arguments "$@"
     "$sluice_root/scripts/install-deps.sh" >&2
     "$sluice_root/scripts/get-llama.sh" >&2
+    local sluice="$sluice_root/build/release/apps/cli/sluice"
+    # A build that has no pages is asked about them only when they are wanted.
+    if [[ ! -e $sluice || ${arguments[0]} =~ ^(report|routes)$ ]]; then
+        "$sluice_root/scripts/get-page-libraries.sh" >&2 || note "going on without them."
+    fi
     configure release no
     build release sluice
-    exec "$sluice_root/build/release/apps/cli/sluice" "${arguments[@]}"
+    exec "$sluice" "${arguments[@]}"
 }
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then main "$@"; fi
