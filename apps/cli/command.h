@@ -17,5 +17,7 @@ void add_run_command(CLI::App &app, int &exit_code);
 void add_make_model_command(CLI::App &app, int &exit_code);
 void add_replay_command(CLI::App &app, int &exit_code);
 void add_probe_command(CLI::App &app, int &exit_code);
+void add_report_command(CLI::App &app, int &exit_code);
+void add_routes_command(CLI::App &app, int &exit_code);
 
 } // namespace sluice::cli

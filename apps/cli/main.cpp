@@ -43,6 +43,8 @@ int run(int argc, char **argv) {
     add_make_model_command(app, exit_code);
     add_replay_command(app, exit_code);
     add_probe_command(app, exit_code);
+    add_report_command(app, exit_code);
+    add_routes_command(app, exit_code);
     const auto asked_for = [&](const CLI::App *command) { return command->check_name(argv[1]); };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(asked_for).empty()) {
         return report({ErrorCode::InvalidArgument,
