@@ -4,11 +4,27 @@
 #include "engine/memory_needs.h"
 #include "engine/run_planner.h"
 #include "model/gguf_directory.h"
+#include "storage/device_probe.h"
 #include "storage/memory_facts.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace sluice {
+
+namespace {
+
+/// Lanes that a probe of the model's device found best for slices, if one was made and threads were best.
+std::optional<int> probed_threads(const std::string &path) {
+    constexpr int kMostLanes = 64;
+    const auto probe = storage::load_probe(path);
+    if (!probe || !probe->slices || probe->slices->engine != storage::ReadEngineKind::Threads) {
+        return std::nullopt;
+    }
+    return std::min(probe->slices->width, kMostLanes);
+}
+
+} // namespace
 
 Result<RunPlan> plan_run(const PlanRequest &request) {
     engine::capture_llama_log();
@@ -23,7 +39,7 @@ Result<RunPlan> plan_run(const PlanRequest &request) {
                                       .usable_memory = storage::usable_memory(storage::read_memory_facts()),
                                       .held_now = storage::read_process_memory().resident.value_or(0),
                                       .cores = storage::physical_cores(),
-                                      .io_threads = {}};
+                                      .io_threads = probed_threads(request.model.path)};
         return engine::decide(
             request, facts,
             [&directory](const ModelOptions &model, const SessionOptions &session, bool streaming) {

@@ -50,4 +50,23 @@ uint64_t auto_cache_bytes(const CacheFacts &facts) {
     return std::clamp(wanted, facts.minimum_bytes, std::max(facts.useful_bytes, facts.minimum_bytes));
 }
 
+uint64_t next_cache_limit(uint64_t limit_bytes, uint64_t arena_bytes, const PressureFacts &facts) {
+    uint64_t most = arena_bytes;
+    if (facts.cgroup_limit && facts.cgroup_limit_at_start &&
+        *facts.cgroup_limit < *facts.cgroup_limit_at_start) {
+        most -= std::min(most, *facts.cgroup_limit_at_start - *facts.cgroup_limit);
+    }
+    if (facts.available) {
+        const uint64_t low = std::max(facts.total.value_or(0) / 64, 128 * kMiB);
+        const uint64_t enough = 2 * low;
+        if (*facts.available < low) {
+            limit_bytes -= std::min(limit_bytes, low - *facts.available);
+        } else if (*facts.available > enough) {
+            limit_bytes +=
+                std::min(arena_bytes - std::min(arena_bytes, limit_bytes), *facts.available - enough);
+        }
+    }
+    return std::min(limit_bytes, most);
+}
+
 } // namespace sluice::engine

@@ -41,4 +41,17 @@ struct CacheFacts {
 /// and at least minimum_bytes. Where nothing could be measured: four working sets.
 uint64_t auto_cache_bytes(const CacheFacts &facts);
 
+/// What the system says while a run goes on. Bytes; empty: unknown.
+struct PressureFacts {
+    std::optional<uint64_t> available;    ///< what could be taken without swapping
+    std::optional<uint64_t> total;        ///< physical memory
+    std::optional<uint64_t> cgroup_limit; ///< now
+    std::optional<uint64_t> cgroup_limit_at_start;
+};
+
+/// How much of an arena of `arena_bytes` the expert cache may use from now on, when it uses `limit_bytes`.
+/// Below a 64th of the memory available (at least 128 MiB) it gives up what is lacking; above twice that it
+/// takes back what is to spare. A control group whose limit was lowered takes the difference away.
+uint64_t next_cache_limit(uint64_t limit_bytes, uint64_t arena_bytes, const PressureFacts &facts);
+
 } // namespace sluice::engine

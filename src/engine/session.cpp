@@ -164,6 +164,9 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens, Phase p
         const bool wants_logits = state.options.all_logits || i + 1 == tokens.size();
         common_batch_add(batch, tokens[i], static_cast<llama_pos>(state.position + i), {0}, wants_logits);
     }
+    if (state.model->store != nullptr && state.model->store->cache() != nullptr) {
+        state.pressure.adjust(*state.model->store->cache());
+    }
     const LogScope log;
     state.last_ubatch = 0;
     state.in_decode = tokens.size();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/model_state.h"
+#include "engine/pressure.h"
 #include "engine/token_meter.h"
 #include "sluice/session.h"
 
@@ -28,6 +29,7 @@ struct SessionState {
     std::unique_ptr<llama_context, ContextDeleter> context;
     std::vector<ggml_backend_t> backends; ///< the context's intercepted backends; it owns them
     std::atomic<bool> cancelled{false};
+    PressureWatch pressure;
     size_t position = 0;    ///< tokens in the sequence
     uint64_t computed = 0;  ///< tokens in all, forgotten ones included
     size_t in_decode = 0;   ///< tokens of the ubatch that computes

@@ -47,6 +47,45 @@ ExpertCache::~ExpertCache() {
     wait_idle();
 }
 
+size_t ExpertCache::set_limit(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    for (size_t c = 0; c < classes_.size(); ++c) {
+        ClassState &state = classes_[c];
+        const SlotClass &slot_class = plan_.classes[c];
+        const double share = plan_.arena_bytes == 0
+                                 ? 1.0
+                                 : static_cast<double>(bytes) / static_cast<double>(plan_.arena_bytes);
+        const size_t wanted =
+            std::clamp(static_cast<size_t>(static_cast<double>(slot_class.slots) * share),
+                       std::min(slot_class.minimum_slots, slot_class.slots), slot_class.slots);
+        SlotIndex index = 0;
+        while (state.slots.size() - state.parked.size() > wanted && take_slot(c, index) != nullptr) {
+            Slot &slot = *state.slots[index];
+            slot.state.store(SlotState::Empty, std::memory_order_relaxed);
+            storage::ReservedMemory::discard_pages({slot.base, slot_class.stride});
+            state.parked.push_back(index);
+        }
+        while (state.slots.size() - state.parked.size() < wanted) {
+            state.free.push_back(state.parked.back());
+            state.parked.pop_back();
+        }
+    }
+    return bytes_in_use();
+}
+
+size_t ExpertCache::limit() const {
+    const std::lock_guard lock(mutex_);
+    return bytes_in_use();
+}
+
+size_t ExpertCache::bytes_in_use() const {
+    size_t bytes = 0;
+    for (size_t c = 0; c < classes_.size(); ++c) {
+        bytes += (classes_[c].slots.size() - classes_[c].parked.size()) * plan_.classes[c].stride;
+    }
+    return bytes;
+}
+
 void ExpertCache::wait_idle() {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return in_flight_ == 0; });
@@ -266,7 +305,7 @@ size_t ExpertCache::occupied_slots() const {
     std::lock_guard lock(mutex_);
     size_t occupied = 0;
     for (const ClassState &state : classes_) {
-        occupied += state.slots.size() - state.free.size();
+        occupied += state.slots.size() - state.free.size() - state.parked.size();
     }
     return occupied;
 }

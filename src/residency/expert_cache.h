@@ -38,11 +38,11 @@ struct Slot {
 
 /// Totals since creation, in slices and bytes.
 struct ExpertCounters {
-    uint64_t hits = 0;       ///< slices asked for that were there or on their way
-    uint64_t misses = 0;     ///< slices asked for that had to be read
-    uint64_t evictions = 0;  ///< slices dropped to make room
-    uint64_t rereads = 0;    ///< reads of slices that had been read before, asked for or prefetched
-    uint64_t prefetched = 0; ///< slices read before anyone asked for them; not counted as misses
+    uint64_t hits = 0;             ///< slices asked for that were there or on their way
+    uint64_t misses = 0;           ///< slices asked for that had to be read
+    uint64_t evictions = 0;        ///< slices dropped to make room
+    uint64_t rereads = 0;          ///< reads of slices that had been read before, asked for or prefetched
+    uint64_t prefetched = 0;       ///< slices read before anyone asked for them; not counted as misses
     uint64_t prefetched_bytes = 0; ///< slice bytes of those
     uint64_t bytes_read = 0; ///< slice bytes asked of storage, padding not counted, prefetched ones included
     uint64_t errors = 0;     ///< reads that failed
@@ -93,6 +93,15 @@ public:
     /// Sleeps until arrivals() differs from `seen`.
     void wait_for_arrival(uint32_t seen) const { arrivals_.wait(seen, std::memory_order_acquire); }
 
+    /// Makes do with about `bytes` of the arena, shared by the classes as the plan shares it and never below
+    /// their minimum: slices that are neither pinned nor on their way are given up, those to be evicted
+    /// first, and their pages given back to the system. A larger number takes slots back into use. Returns
+    /// what is in use now; more than asked while too much is pinned: ask again between graphs. Thread-safe.
+    size_t set_limit(size_t bytes);
+
+    /// Bytes of slots in use: all of the arena unless set_limit() said otherwise.
+    [[nodiscard]] size_t limit() const;
+
     /// Sleeps until no read is in flight.
     void wait_idle();
 
@@ -110,6 +119,7 @@ private:
     struct ClassState {
         std::vector<std::unique_ptr<Slot>> slots;
         std::vector<SlotIndex> free;
+        std::vector<SlotIndex> parked; ///< out of use, their pages given back
         std::unique_ptr<IEvictionPolicy> policy;
     };
 
@@ -122,6 +132,7 @@ private:
     void submit(std::span<storage::ReadRequest> requests, std::span<Slot *const> targets);
     void finished(Slot &slot, const Status &status);
     void forget(Slot &slot);
+    size_t bytes_in_use() const;
 
     const std::vector<Bank> banks_;
     const SlotPlan plan_;
