@@ -72,6 +72,7 @@ std::regex pattern_of(const std::string &line) {
                                                                     {"REASON", ".+"},
                                                                     {"WHY", ".+"},
                                                                     {"NAME", ".+"},
+                                                                    {"COMMAND", ".+"},
                                                                     {"WHERE INDICES COME FROM", ".+"}};
     std::string pattern;
     for (size_t i = 0; i < line.size();) {
@@ -135,7 +136,7 @@ TEST(TelemetryDocs, EveryLineOfARunHasItsPattern) {
         }
     }
     EXPECT_EQ(seen, (std::set<std::string>{"compute", "generation", "memory", "mode", "moe-cache", "moe-rows",
-                                           "moe-stream", "prefill", "rows"}));
+                                           "moe-stream", "plan", "prefill", "rows", "sluice"}));
 }
 
 TEST(TelemetryDocs, SummaryHasThePagesOrder) {
@@ -144,8 +145,8 @@ TEST(TelemetryDocs, SummaryHasThePagesOrder) {
     for (const std::string &line : result.err_lines()) {
         order.push_back(line.substr(0, line.find(':')));
     }
-    EXPECT_EQ(order,
-              (Strings{"mode", "generation", "prefill", "moe-stream", "moe-cache", "memory", "compute"}));
+    EXPECT_EQ(order, (Strings{"plan", "mode", "generation", "prefill", "moe-stream", "moe-cache", "memory",
+                              "compute"}));
 }
 
 TEST(TelemetryDocs, TableHasThePagesKeysAndColumnsInItsOrder) {
