@@ -27,6 +27,8 @@ llama_context_params context_params(const llama_model &model, const SessionOptio
     params.n_ctx = options.context_tokens > 0 ? options.context_tokens : std::min(kDefaultContext, trained);
     params.n_ubatch = std::min(options.ubatch_tokens, params.n_ctx);
     params.n_batch = params.n_ubatch;
+    // Buffers for the logits of a whole ubatch would be hundreds of MiB that nobody looks at.
+    params.n_outputs_max = options.all_logits ? 0 : 1;
     params.n_threads = options.threads;
     params.n_threads_batch = options.threads;
     params.no_perf = true;
