@@ -25,8 +25,10 @@ struct MemoryNeeds {
     uint64_t context_bytes = 0;   ///< KV cache and other per-sequence state
     uint64_t compute_bytes = 0;   ///< compute buffers
     uint64_t workspace_bytes = 0; ///< converted activations, staged weights
-    uint64_t program_bytes = 0;   ///< this process with vocabulary and tensor descriptions, before any weight
-    uint64_t expert_bytes = 0;    ///< all experts' slices
+    /// The process while it loads: llama.cpp stages each weight that it repacks, the largest first.
+    uint64_t load_peak_bytes = 0;
+    uint64_t program_bytes = 0; ///< this process with vocabulary and tensor descriptions, before any weight
+    uint64_t expert_bytes = 0;  ///< all experts' slices
     uint64_t cache_minimum_bytes = 0;
     uint64_t cache_useful_bytes = 0; ///< the cache that holds every slice
     uint64_t working_set_bytes = 0;  ///< slices that one token touches

@@ -50,7 +50,10 @@ private:
     Status shrink();
     bool least_fits() const { return !plan_.budget_bytes || least() <= *plan_.budget_bytes; }
     uint64_t fixed() const;
-    uint64_t least() const { return with_overhead(fixed() + cache_asked_or(needs_.cache_minimum_bytes)); }
+    uint64_t least() const {
+        return std::max(with_overhead(fixed() + cache_asked_or(needs_.cache_minimum_bytes)),
+                        with_overhead(needs_.load_peak_bytes));
+    }
     uint64_t cache_asked_or(uint64_t bytes) const { return request_.model.cache_bytes.value_or(bytes); }
     static uint64_t with_overhead(uint64_t bytes) { return bytes + overhead_bytes(bytes); }
     Error does_not_fit();
@@ -244,6 +247,11 @@ Error Decider::does_not_fit() {
         ModelOptions rows = plan_.model;
         rows.row_stream = true;
         consider("--row-stream", rows, plan_.session);
+    }
+    if (with_overhead(needs_.load_peak_bytes) == least()) {
+        most = with_overhead(needs_.load_peak_bytes) -
+               std::min(with_overhead(needs_.load_peak_bytes), with_overhead(fixed()));
+        best = "that is what loading takes for repacking; --no-repack does without";
     }
     SessionOptions context = plan_.session;
     context.context_tokens = std::max(needs_.context_tokens / 4, 256U);
