@@ -110,10 +110,9 @@ bool Placement::wants_dense(const ggml_tensor *op, const ggml_tensor *weight) {
     if (table != nullptr) {
         table->tie = repacked ? Tie::Beside : Tie::OneTensor;
     }
-    if (repacked) {
-        largest_repacked_bytes_ = std::max<uint64_t>(largest_repacked_bytes_, ggml_nbytes(weight));
-    }
     if (repacked || entry_of(weight) == nullptr || (table == nullptr && !options_.map_dense)) {
+        load_transient_bytes_ =
+            std::max<uint64_t>(load_transient_bytes_, ggml_nbytes(weight) * (repacked ? 2 : 1));
         left_dense_.insert(weight->name);
         return false;
     }

@@ -60,8 +60,9 @@ public:
     [[nodiscard]] const model::TensorEntry *entry_of(const ggml_tensor *weight) const;
 
     [[nodiscard]] const std::vector<TableCandidate> &tables() const { return tables_; }
-    /// Size in the file of the largest weight that is repacked while loading; 0 if none is.
-    [[nodiscard]] uint64_t largest_repacked_bytes() const { return largest_repacked_bytes_; }
+    /// What the loader holds beside the weights for a moment, at most: each one as read directly, and where
+    /// it is repacked cut from that as well. Bytes.
+    [[nodiscard]] uint64_t load_transient_bytes() const { return load_transient_bytes_; }
     [[nodiscard]] const PlacementOptions &options() const { return options_; }
 
 private:
@@ -75,7 +76,7 @@ private:
     std::unordered_map<std::string, Role> roles_;
     std::unordered_set<std::string> left_dense_; ///< weights that another buffer type multiplies
     std::vector<TableCandidate> tables_;
-    uint64_t largest_repacked_bytes_ = 0;
+    uint64_t load_transient_bytes_ = 0;
 };
 
 /// The weight in one of the loader's dummy operations: the only source that has a buffer. Null if none has.

@@ -27,9 +27,7 @@ void add_breakdown(const llama_context *context, size_t cpu_backends, MemoryNeed
 
 Status add_store(backend::StreamedStore &store, MemoryNeeds &needs) {
     needs.dense_bytes += store.resident_dense_bytes();
-    // llama.cpp holds what it read directly, the weight cut from that, and the repacked copy.
-    constexpr uint64_t kLoaderBytes = uint64_t{32} << 20U;
-    needs.load_peak_bytes = needs.program_bytes + 3 * store.placement.largest_repacked_bytes() + kLoaderBytes;
+    needs.load_peak_bytes = needs.program_bytes + needs.dense_bytes + store.placement.load_transient_bytes();
     needs.mapped_bytes = store.mapped_bytes();
     needs.workspace_bytes = store.graph_workspace_bytes();
     needs.expert_bytes = store.streamed_bytes();

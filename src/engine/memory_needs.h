@@ -25,7 +25,7 @@ struct MemoryNeeds {
     uint64_t context_bytes = 0;   ///< KV cache and other per-sequence state
     uint64_t compute_bytes = 0;   ///< compute buffers
     uint64_t workspace_bytes = 0; ///< converted activations, staged weights
-    /// The process while it loads: llama.cpp stages each weight that it repacks, the largest first.
+    /// The process while it loads: llama.cpp holds the largest weight twice for a moment.
     uint64_t load_peak_bytes = 0;
     uint64_t program_bytes = 0; ///< this process with vocabulary and tensor descriptions, before any weight
     uint64_t expert_bytes = 0;  ///< all experts' slices

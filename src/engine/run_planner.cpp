@@ -251,7 +251,7 @@ Error Decider::does_not_fit() {
     if (with_overhead(needs_.load_peak_bytes) == least()) {
         most = with_overhead(needs_.load_peak_bytes) -
                std::min(with_overhead(needs_.load_peak_bytes), with_overhead(fixed()));
-        best = "that is what loading takes for repacking; --no-repack does without";
+        best = "that is what loading takes, when the largest weight is held twice for a moment";
     }
     SessionOptions context = plan_.session;
     context.context_tokens = std::max(needs_.context_tokens / 4, 256U);
