@@ -49,7 +49,7 @@ struct ExpertStep {
     ActivationView activations;
     std::byte *conversion_target = nullptr; ///< null: no conversion needed
     std::atomic<int64_t> next_piece{0};     ///< next piece of the activations to convert
-    StepClock preparing;                    ///< while the group begins and activations are converted
+    BeginClock beginning;                   ///< while the group begins and activations are converted
     StepClock running;                      ///< while slices are multiplied
     std::unique_ptr<WorkItem[]> items;
     size_t item_count = 0;

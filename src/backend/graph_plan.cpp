@@ -226,7 +226,7 @@ void GraphPlan::place_workspace() {
 ggml_cgraph *GraphPlan::rewritten() {
     for (ExpertStep *step : steps_) {
         step->next_piece.store(0, std::memory_order_relaxed);
-        step->preparing.reset();
+        step->beginning.reset();
         step->running.reset();
     }
     for (const auto &gather : gathers_) {
@@ -252,10 +252,8 @@ void GraphPlan::finish() {
 
 void GraphPlan::prepare(ggml_tensor *, int thread, int threads, void *context) {
     const NodeContext &node = *static_cast<NodeContext *>(context);
-    StoreCounters &counters = node.plan->store_.counters;
-    StepThread self(node.step->preparing, threads, counters.stall_nanoseconds, counters.cache_nanoseconds);
     if (thread == 0 && node.begins_group) {
-        self.now(Doing::Managing);
+        const auto start = Clock::now();
         try {
             node.plan->end_group();
             node.plan->active_ = node.group;
@@ -263,11 +261,11 @@ void GraphPlan::prepare(ggml_tensor *, int thread, int threads, void *context) {
         } catch (const std::exception &error) {
             node.plan->give_up(error.what());
         }
-        self.now(Doing::Multiplying);
+        node.plan->store_.counters.cache_nanoseconds += node.step->beginning.held_up_since(start, threads);
     }
     ExpertGroup::convert(*node.step);
     if (thread != 0 && node.begins_group) {
-        self.now(Doing::Done); // the first thread may have to go on managing
+        node.step->beginning.others_done();
     }
 }
 
