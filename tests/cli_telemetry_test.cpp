@@ -72,7 +72,10 @@ TEST(CliCsv, PartsOfARowAddUpToItsWallTime) {
 
 TEST(CliCsv, SaysHowTheRunWasStarted) {
     const ScratchDir dir;
-    ASSERT_EQ(run(short_run, {"--csv", dir / "run.csv", "-p", "A secret prompt"}).exit_code, 0);
+    ASSERT_EQ(run(short_run, {"--csv", dir / "run.csv", "-p", "A secret prompt", "--cache-policy", "lfu",
+                              "--io-engine", "threads", "--io-threads", "3"})
+                  .exit_code,
+              0);
     RunTable table = read_table(dir / "run.csv");
     EXPECT_EQ(table.preamble["mode"], "streaming");
     EXPECT_EQ(table.preamble["cache_MiB"], "4.00");
@@ -82,6 +85,10 @@ TEST(CliCsv, SaysHowTheRunWasStarted) {
     EXPECT_THAT(table.preamble["sampler"], ContainsRegex("^temp=0.8 top_k=40 .*seed=1$"));
     EXPECT_THAT(table.preamble["flags"], HasSubstr("--cache-mb 4"));
     EXPECT_THAT(table.preamble["flags"], HasSubstr("--io-depth 64"));
+    EXPECT_THAT(table.preamble["flags"], HasSubstr("--io-threads 3"));
+    EXPECT_THAT(table.preamble["flags"], HasSubstr("--top-k 40")) << "defaults, too";
+    EXPECT_EQ(table.preamble["policy"], "lfu");
+    EXPECT_THAT(table.preamble["io_engine"], HasSubstr("threads"));
     EXPECT_THAT(table.text, Not(HasSubstr("secret")));
 }
 

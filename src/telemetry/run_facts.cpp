@@ -1,5 +1,6 @@
 #include "telemetry/run_facts.h"
 
+#include "residency/eviction_policy.h"
 #include "storage/memory_facts.h"
 
 #include <ctime>
@@ -80,8 +81,8 @@ Facts model_facts(const Model &model, const ModelOptions &options, const Session
         {"file_bytes", std::to_string(info.file_bytes)},
         {"mode", info.streaming ? "streaming" : "resident"},
         {"cache_MiB", experts ? mebibytes(stats.experts.cache_bytes) : ""},
-        {"policy", experts ? "lru" : ""},
-        {"io_engine", info.streaming ? "threads" : ""},
+        {"policy", experts ? std::string(residency::policy_name(options.cache_policy)) : ""},
+        {"io_engine", info.io_engine},
         {"io_threads", info.streaming ? std::to_string(options.io_threads) : ""},
         {"direct", info.streaming ? yes_no(info.direct) : ""},
         {"repack", yes_no(options.repack)},
