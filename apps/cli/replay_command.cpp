@@ -3,7 +3,7 @@
 #include "command.h"
 #include "output.h"
 #include "policy_names.h"
-#include "read_file.h"
+#include "text_file.h"
 
 #include "residency/eviction_policy.h"
 #include "telemetry/replay.h"
@@ -80,7 +80,7 @@ Result<std::vector<Row>> rows_for(const ReplayFlags &flags, const Replay &replay
 }
 
 Result<Replay> replay_file(const ReplayFlags &flags, const std::string &path) {
-    auto text = read_file(path);
+    auto text = read_text_file(path);
     if (!text) {
         return fail(text.error());
     }

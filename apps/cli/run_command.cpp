@@ -4,10 +4,10 @@
 #include "embedded_model.h"
 #include "open_trace.h"
 #include "output.h"
-#include "read_file.h"
 #include "run_flags.h"
 #include "run_telemetry.h"
 #include "terminal.h"
+#include "text_file.h"
 
 #include "residency/eviction_policy.h"
 #include "sluice/model.h"
@@ -129,7 +129,7 @@ private:
 
     Status find_prompt() {
         if (flags_.prompt_file) {
-            auto text = read_file(*flags_.prompt_file);
+            auto text = read_text_file(*flags_.prompt_file);
             if (!text) {
                 return fail(text.error());
             }
@@ -309,7 +309,8 @@ private:
 
     void print_summary() {
         std::fputc('\n', stderr);
-        for (const std::string &line : telemetry::summary_lines(model_->info(), session_->stats())) {
+        for (const std::string &line :
+             telemetry::summary_lines(model_->info(), session_->stats(), session_->dense_residency())) {
             std::fprintf(stderr, "%s\n", line.c_str());
         }
     }

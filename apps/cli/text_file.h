@@ -4,6 +4,7 @@
 #include "sluice/error.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +13,7 @@ namespace sluice::cli {
 
 /// What is in the file, which may be a pipe. Errors: NotFound (cannot be opened), Io, InvalidFormat (more
 /// than `most` bytes).
-Result<std::string> read_text_file(const std::string &path, size_t most);
+Result<std::string> read_text_file(const std::string &path, size_t most = SIZE_MAX);
 
 /// Whether write_text_file() may write to `path`: nothing is there, or a regular file that is none of
 /// `inputs`. Errors: InvalidArgument.

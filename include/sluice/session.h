@@ -84,6 +84,10 @@ public:
     /// Totals of this session and of its model's cache.
     [[nodiscard]] RunStats stats() const;
 
+    /// Where the model's dense weights are now. Looks at thousands of pages, a few milliseconds: not for
+    /// every token.
+    [[nodiscard]] DenseResidency dense_residency() const;
+
 private:
     explicit Session(std::unique_ptr<engine::SessionState> state);
     std::unique_ptr<engine::SessionState> state_;

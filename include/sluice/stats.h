@@ -127,7 +127,6 @@ struct RunStats {
     uint64_t dense_bytes = 0;   ///< weights held in memory
     uint64_t context_bytes = 0; ///< KV cache and other per-sequence state
     uint64_t compute_bytes = 0; ///< llama.cpp's compute buffers
-    DenseResidency dense_residency;
     std::optional<uint64_t> peak_resident_bytes;
 };
 

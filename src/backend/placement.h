@@ -63,7 +63,6 @@ public:
     /// What the loader holds beside the weights for a moment, at most: each one as read directly, and where
     /// it is repacked cut from that as well. Bytes.
     [[nodiscard]] uint64_t load_transient_bytes() const { return load_transient_bytes_; }
-    [[nodiscard]] const PlacementOptions &options() const { return options_; }
 
 private:
     bool wants_bank(const ggml_tensor *weight) const;

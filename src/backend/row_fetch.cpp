@@ -53,12 +53,16 @@ bool RowFetch::collect() {
     return inside;
 }
 
+bool RowFetch::begin(residency::Overshoot overshoot) {
+    const size_t row_bytes = ggml_row_size(node_->src[0]->type, node_->src[0]->ne[0]);
+    return store_.rows()->begin(gather_, table_.index, offsets_, row_bytes, overshoot);
+}
+
 void RowFetch::start() {
     if (table_.materialized || store_.failed() || !collect()) {
         return;
     }
-    const size_t row_bytes = ggml_row_size(node_->src[0]->type, node_->src[0]->ne[0]);
-    if (store_.rows()->begin(gather_, table_.index, offsets_, row_bytes, residency::Overshoot::Never)) {
+    if (begin(residency::Overshoot::Never)) {
         started_ = offsets_;
     }
 }
@@ -82,8 +86,7 @@ uint64_t RowFetch::read_rows() {
         rows.end(gather_); // something wrote to the indices since
     }
     if (!gather_.active) {
-        const size_t row_bytes = ggml_row_size(node_->src[0]->type, node_->src[0]->ne[0]);
-        rows.begin(gather_, table_.index, offsets_, row_bytes, residency::Overshoot::Allowed);
+        begin(residency::Overshoot::Allowed);
     }
     const auto start = Clock::now();
     const Status arrived = rows.wait(gather_);

@@ -50,6 +50,7 @@ public:
 
 private:
     bool collect();
+    bool begin(residency::Overshoot overshoot);
     uint64_t read_rows();
 
     ggml_tensor *node_;

@@ -359,12 +359,15 @@ int Session::threads() const {
     return state_->options.threads;
 }
 
+DenseResidency Session::dense_residency() const {
+    return engine::dense_residency(*state_->model);
+}
+
 RunStats Session::stats() const {
     RunStats stats = state_->totals;
     stats.dense_bytes = state_->dense_bytes;
     stats.context_bytes = state_->context_bytes;
     stats.compute_bytes = state_->compute_bytes;
-    stats.dense_residency = engine::dense_residency(*state_->model);
     stats.peak_resident_bytes = storage::read_process_memory().peak_resident;
     if (state_->model->store != nullptr) {
         stats.experts = engine::expert_stats(*state_->model);

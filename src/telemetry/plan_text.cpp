@@ -1,5 +1,7 @@
 #include "telemetry/plan_text.h"
 
+#include "telemetry/run_facts.h"
+
 #include <fmt/format.h>
 
 namespace sluice::telemetry {
@@ -21,22 +23,6 @@ std::string shell_word(const std::string &text) {
         quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
     }
     return quoted + "'";
-}
-
-const char *dense_name(DenseWeights mode) {
-    switch (mode) {
-    case DenseWeights::Mmap:
-        return "mmap";
-    case DenseWeights::Warm:
-        return "warm";
-    case DenseWeights::Locked:
-        return "locked";
-    case DenseWeights::Ahwb:
-        return "ahwb";
-    case DenseWeights::Anon:
-        break;
-    }
-    return "anon";
 }
 
 } // namespace
@@ -77,7 +63,7 @@ std::string plan_command(const RunPlan &plan) {
         command += choice.flag.empty() ? "" : " " + choice.flag;
     }
     if (plan.model.dense_weights != DenseWeights::Anon) {
-        command += fmt::format(" --dense-weights {}", dense_name(plan.model.dense_weights));
+        command += fmt::format(" --dense-weights {}", dense_weights_name(plan.model.dense_weights));
     }
     if (plan.model.io_engine != IoEngine::Auto) {
         command += plan.model.io_engine == IoEngine::Uring

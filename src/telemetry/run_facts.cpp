@@ -20,22 +20,6 @@ std::string mebibytes(uint64_t bytes) {
     return fmt::format("{:.2f}", static_cast<double>(bytes) / (1024.0 * 1024.0));
 }
 
-const char *name_of(DenseWeights how) {
-    switch (how) {
-    case DenseWeights::Mmap:
-        return "mmap";
-    case DenseWeights::Warm:
-        return "warm";
-    case DenseWeights::Locked:
-        return "locked";
-    case DenseWeights::Ahwb:
-        return "ahwb";
-    case DenseWeights::Anon:
-        break;
-    }
-    return "anon";
-}
-
 std::string sampler(const SamplingOptions &options) {
     return fmt::format(
         "temp={:g} top_k={} top_p={:g} min_p={:g} repeat_penalty={:g} repeat_last_n={} seed={}",
@@ -69,6 +53,22 @@ std::string processor() {
 
 } // namespace
 
+const char *dense_weights_name(DenseWeights how) {
+    switch (how) {
+    case DenseWeights::Mmap:
+        return "mmap";
+    case DenseWeights::Warm:
+        return "warm";
+    case DenseWeights::Locked:
+        return "locked";
+    case DenseWeights::Ahwb:
+        return "ahwb";
+    case DenseWeights::Anon:
+        break;
+    }
+    return "anon";
+}
+
 Facts model_facts(const Model &model, const ModelOptions &options, const Session &session,
                   const SessionOptions &session_options, const SamplingOptions &sampling) {
     const ModelInfo &info = model.info();
@@ -86,7 +86,7 @@ Facts model_facts(const Model &model, const ModelOptions &options, const Session
         {"io_threads", info.streaming ? std::to_string(options.io_threads) : ""},
         {"direct", info.streaming ? yes_no(info.direct) : ""},
         {"repack", yes_no(options.repack)},
-        {"dense_weights", name_of(options.dense_weights)},
+        {"dense_weights", dense_weights_name(options.dense_weights)},
         {"row_stream", yes_no(options.row_stream)},
         {"row_window_MiB", options.row_stream ? mebibytes(options.row_window_bytes) : ""},
         {"ctx_size", std::to_string(session.context_tokens())},

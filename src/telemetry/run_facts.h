@@ -15,4 +15,7 @@ Facts model_facts(const Model &model, const ModelOptions &options, const Session
 /// The time now and this machine. What can't be told is empty.
 Facts machine_facts();
 
+/// As `--dense-weights` spells it.
+const char *dense_weights_name(DenseWeights how);
+
 } // namespace sluice::telemetry

@@ -148,7 +148,8 @@ std::string mode_line(const ModelInfo &model) {
     return line;
 }
 
-std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &stats) {
+std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &stats,
+                                       const DenseResidency &dense) {
     std::vector<std::string> lines;
     lines.push_back(tokens_line("generation", stats.generated_tokens, stats.generate_seconds));
     lines.push_back(tokens_line("prefill", stats.prompt_tokens, stats.prompt_seconds));
@@ -164,7 +165,7 @@ std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &s
                     stats.peak_resident_bytes ? human_bytes(*stats.peak_resident_bytes) : "unmeasured",
                     human_bytes(model.file_bytes), human_bytes(stats.dense_bytes),
                     human_bytes(stats.context_bytes), human_bytes(stats.compute_bytes), model.load_seconds,
-                    percent(stats.dense_residency.resident), percent(stats.dense_residency.swapped)));
+                    percent(dense.resident), percent(dense.swapped)));
     if (const TimeParts &time = stats.generate_time; time.wall > 0) {
         const auto share = [&time](double part) { return 100.0 * part / time.wall; };
         lines.push_back(

@@ -14,7 +14,8 @@ std::string mode_line(const ModelInfo &model);
 
 /// What the run did: generation, prefill, moe-stream, moe-cache, memory and compute lines, each only where it
 /// applies.
-std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &stats);
+std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &stats,
+                                       const DenseResidency &dense);
 
 /// Bytes in the unit a person would choose: "812 KiB", "7.9 MiB", "20.1 GiB".
 std::string human_bytes(uint64_t bytes);
