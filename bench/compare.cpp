@@ -33,11 +33,14 @@ std::optional<std::string> after(const std::string &text, const std::string &pre
 }
 
 /// A variant is "stock-resident", "stock-mmap" or "sluice-<cache MiB>", then "-norepack" or "-plain" (stock
-/// only) for the weights' layout, "-rows", "-mmap" and "-csv" (Sluice only) for row streaming, mapped dense
-/// weights and a table of what each token took, then "@free" to run without the ceiling.
+/// only) for the weights' layout, then (Sluice only) what sluice_decode knows with a "+" before it, then
+/// "@free" to run without the ceiling.
 std::string command_of(const std::string &variant, const Options &options, const std::string &folder) {
     std::string name = variant.substr(0, variant.find('@'));
     std::string layout = "repack";
+    const size_t plus = std::min(name.find('+'), name.size());
+    const std::string extras = name.substr(plus);
+    name.erase(plus);
     for (const auto &[suffix, meaning] :
          {std::pair{"-norepack", "no-repack"}, std::pair{"-plain", "plain-experts"}}) {
         if (const size_t at = name.find(suffix); at != std::string::npos) {
@@ -45,16 +48,9 @@ std::string command_of(const std::string &variant, const Options &options, const
             layout = meaning;
         }
     }
-    for (const auto &[suffix, meaning] :
-         {std::pair{"-rows", "+rows"}, std::pair{"-mmap", "+mmap"}, std::pair{"-csv", "+csv"}}) {
-        if (const size_t at = name.find(suffix); at != std::string::npos && after(name, "sluice-")) {
-            name.erase(at, std::string(suffix).size());
-            layout += meaning;
-        }
-    }
     const std::string tail =
-        fmt::format("{} {} {} {}", options.threads, options.prompt, options.tokens, layout);
-    if (name == "stock-resident" || name == "stock-mmap") {
+        fmt::format("{} {} {} {}", options.threads, options.prompt, options.tokens, layout + extras);
+    if (extras.empty() && (name == "stock-resident" || name == "stock-mmap")) {
         const char *mode = name == "stock-mmap" ? "mmap" : "none";
         return fmt::format("'{}/stock_decode' '{}' {} {}", folder, options.model, mode, tail);
     }

@@ -1,9 +1,10 @@
 // Sluice, decoding one token at a time. Prints one JSON object.
 //
-//   sluice_decode MODEL CACHE_MIB THREADS PROMPT_TOKENS TOKENS LAYOUT [IO_THREADS]
+//   sluice_decode MODEL CACHE_MIB THREADS PROMPT_TOKENS TOKENS LAYOUT
 //
 // LAYOUT: repack or no-repack, then "+rows" for row streaming, "+mmap" for mapped dense weights, "+csv" for
-// writing what each token took to a table in the temporary directory.
+// writing what each token took to a table in the temporary directory, "+uringN" and "+threadsN" for reading
+// experts with N reads in flight or by N threads.
 
 #include "bench_prompt.h"
 
@@ -17,6 +18,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -28,6 +30,33 @@ double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// The number behind `word` in `layout`, if the word is there.
+std::optional<int> number_after(const std::string &layout, const std::string &word) {
+    const size_t at = layout.find(word);
+    return at == std::string::npos ? std::nullopt
+                                   : std::optional(std::atoi(layout.c_str() + at + word.size()));
+}
+
+/// What LAYOUT asks for.
+sluice::ModelOptions model_options(const std::string &path, uint64_t cache_mib, const std::string &layout) {
+    const auto asks = [&layout](const char *word) { return layout.find(word) != std::string::npos; };
+    sluice::ModelOptions options{.path = path,
+                                 .stream = sluice::StreamMode::Force,
+                                 .cache_bytes = cache_mib << 20U,
+                                 .row_stream = asks("+rows"),
+                                 .repack = !asks("no-repack")};
+    options.dense_weights = asks("+mmap") ? sluice::DenseWeights::Mmap : sluice::DenseWeights::Anon;
+    if (const auto depth = number_after(layout, "+uring")) {
+        options.io_engine = sluice::IoEngine::Uring;
+        options.io_depth = *depth;
+    }
+    if (const auto lanes = number_after(layout, "+threads")) {
+        options.io_engine = sluice::IoEngine::Threads;
+        options.io_threads = *lanes;
+    }
+    return options;
+}
+
 int failed(const sluice::Error &error) {
     std::fprintf(stderr, "sluice_decode: %s\n", error.message.c_str());
     return 1;
@@ -36,30 +65,22 @@ int failed(const sluice::Error &error) {
 } // namespace
 
 int main(int argc, char **argv) {
-    if (argc < 7 || argc > 8) {
+    if (argc != 7) {
         std::fprintf(stderr, "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS "
-                             "repack|no-repack[+rows][+mmap][+csv] [IO_THREADS]\n");
+                             "repack|no-repack[+rows][+mmap][+csv][+uringN|+threadsN]\n");
         return 2;
     }
     const int count = std::atoi(argv[5]);
     const std::string layout = argv[6];
-    const auto asks = [&layout](const char *word) { return layout.find(word) != std::string::npos; };
     const auto load_start = Clock::now();
-    auto model = sluice::Model::load(
-        {.path = argv[1],
-         .stream = sluice::StreamMode::Force,
-         .cache_bytes = std::strtoull(argv[2], nullptr, 10) << 20U,
-         .dense_weights = asks("+mmap") ? sluice::DenseWeights::Mmap : sluice::DenseWeights::Anon,
-         .row_stream = asks("+rows"),
-         .io_threads = argc == 8 ? std::atoi(argv[7]) : 4,
-         .repack = !asks("no-repack")});
+    auto model = sluice::Model::load(model_options(argv[1], std::strtoull(argv[2], nullptr, 10), layout));
     if (!model) {
         return failed(model.error());
     }
     sluice::SessionOptions options{
         .context_tokens = 1024, .ubatch_tokens = 512, .threads = std::atoi(argv[3])};
     std::unique_ptr<sluice::telemetry::CsvWriter> table;
-    if (asks("+csv")) {
+    if (layout.find("+csv") != std::string::npos) {
         auto made = sluice::telemetry::CsvWriter::create(
             (std::filesystem::temp_directory_path() / "sluice_decode.csv").string(), "bench");
         if (!made) {
