@@ -40,6 +40,7 @@ ExpertCache::ExpertCache(std::vector<Bank> banks, SlotPlan plan, const CacheConf
     for (const Bank &bank : banks_) {
         slot_of_.emplace_back(bank.expert_count, -1);
         ever_read_.emplace_back(bank.expert_count, false);
+        asked_.emplace_back(bank.expert_count, 0);
     }
 }
 
@@ -88,12 +89,15 @@ size_t ExpertCache::bytes_in_use() const {
 
 void ExpertCache::wait_idle() {
     std::unique_lock lock(mutex_);
+    guesses_.drop(Guess::NextLayer);
+    guesses_.drop(Guess::WarmStart);
     idle_.wait(lock, [this] { return in_flight_ == 0; });
 }
 
 void ExpertCache::routed(BankId bank, std::span<const uint32_t> experts, size_t per_token) {
     const uint32_t layer = layout_.layer_of_bank[bank];
     const std::lock_guard lock(mutex_);
+    guesses_.drop(Guess::NextLayer); // now it is known
     for (size_t done = 0; done < experts.size(); done += per_token) {
         for (const ClassState &state : classes_) {
             state.policy->routed(layer, experts.subspan(done, per_token));
@@ -113,6 +117,7 @@ size_t ExpertCache::acquire(std::span<const SliceKey> keys, std::span<Slot *> sl
             slots[i] = find(keys[i]);
             if (slots[i] != nullptr) {
                 touch(keys[i]);
+                ask(*slots[i]);
                 ++counters_.hits;
                 ++slots[i]->pins;
                 ++acquired;
@@ -127,14 +132,14 @@ size_t ExpertCache::acquire(std::span<const SliceKey> keys, std::span<Slot *> sl
             if (slot == nullptr) {
                 break; // in order: what comes later must not overtake
             }
-            requests.push_back(bind(*slot, index, keys[i]));
+            requests.push_back(bind(*slot, index, keys[i], std::nullopt));
             targets.push_back(slot);
+            ++asked_[keys[i].bank][keys[i].expert];
             ++counters_.misses;
             slots[i] = slot;
             ++slot->pins;
             ++acquired;
         }
-        in_flight_ += requests.size();
     }
     submit(requests, targets);
     return acquired;
@@ -168,7 +173,7 @@ void ExpertCache::prefetch(std::span<const SliceKey> keys) {
                 full[slot_class] = true;
                 continue;
             }
-            requests.push_back(bind(*slot, index, key));
+            requests.push_back(bind(*slot, index, key, std::nullopt));
             targets.push_back(slot);
             ++counters_.prefetched;
             counters_.prefetched_bytes += banks_[key.bank].slice_bytes;
@@ -176,7 +181,6 @@ void ExpertCache::prefetch(std::span<const SliceKey> keys) {
         for (Slot *slot : resident) {
             --slot->pins;
         }
-        in_flight_ += requests.size();
     }
     submit(requests, targets);
 }
@@ -210,16 +214,17 @@ Slot *ExpertCache::find(SliceKey key) {
                      : classes_[plan_.class_of_bank[key.bank]].slots[static_cast<size_t>(index)].get();
 }
 
-Slot *ExpertCache::take_slot(size_t slot_class, SlotIndex &index) {
+Slot *ExpertCache::take_slot(size_t slot_class, SlotIndex &index, bool keep_expected) {
     ClassState &state = classes_[slot_class];
     if (!state.free.empty()) {
         index = state.free.back();
         state.free.pop_back();
         return state.slots[index].get();
     }
-    const auto victim = state.policy->victim([&state](SlotIndex candidate) {
+    const auto victim = state.policy->victim([&](SlotIndex candidate) {
         const Slot &slot = *state.slots[candidate];
-        return slot.pins == 0 && slot.state.load(std::memory_order_acquire) == SlotState::Ready;
+        return slot.pins == 0 && slot.state.load(std::memory_order_acquire) == SlotState::Ready &&
+               !(keep_expected && guesses_.expects(slot.key));
     });
     if (!victim) {
         return nullptr;
@@ -232,7 +237,8 @@ Slot *ExpertCache::take_slot(size_t slot_class, SlotIndex &index) {
     return &slot;
 }
 
-storage::ReadRequest ExpertCache::bind(Slot &slot, SlotIndex index, SliceKey key) {
+storage::ReadRequest ExpertCache::bind(Slot &slot, SlotIndex index, SliceKey key,
+                                       std::optional<Guess> guess) {
     const Bank &bank = banks_[key.bank];
     const size_t block = read_block(bank, access_);
     const uint64_t begin = bank.offset + uint64_t{key.expert} * bank.slice_bytes;
@@ -240,6 +246,8 @@ storage::ReadRequest ExpertCache::bind(Slot &slot, SlotIndex index, SliceKey key
     const size_t length = (residue + bank.slice_bytes + block - 1) / block * block;
 
     slot.key = key;
+    slot.guess = guess;
+    slot.awaited = !guess;
     slot.data = slot.base + residue;
     slot.state.store(SlotState::Loading, std::memory_order_relaxed);
     slot_of_[key.bank][key.expert] = static_cast<int32_t>(index);
@@ -248,6 +256,14 @@ storage::ReadRequest ExpertCache::bind(Slot &slot, SlotIndex index, SliceKey key
     counters_.rereads += ever_read_[key.bank][key.expert] ? 1 : 0;
     ever_read_[key.bank][key.expert] = true;
     counters_.bytes_read += bank.slice_bytes;
+    ++in_flight_;
+    awaited_ += slot.awaited ? 1 : 0;
+    if (guess) {
+        ++counters_.prefetched;
+        counters_.prefetched_bytes += bank.slice_bytes;
+        ++guesses_.counters(*guess).reads;
+        guesses_.counters(*guess).bytes += bank.slice_bytes;
+    }
 
     return storage::ReadRequest{
         .file = bank.file,
@@ -260,8 +276,8 @@ storage::ReadRequest ExpertCache::bind(Slot &slot, SlotIndex index, SliceKey key
 }
 
 void ExpertCache::finished(Slot &slot, const Status &status) {
-    // Everything happens under the lock: once in_flight_ is 0 the destructor may run.
-    std::lock_guard lock(mutex_);
+    // Once in_flight_ is 0 and the lock is free, the destructor may run.
+    std::unique_lock lock(mutex_);
     if (status) {
         slot.state.store(SlotState::Ready, std::memory_order_release);
     } else {
@@ -276,7 +292,17 @@ void ExpertCache::finished(Slot &slot, const Status &status) {
     arrivals_.fetch_add(1, std::memory_order_release);
     arrivals_.notify_all();
     --in_flight_;
+    awaited_ -= slot.awaited ? 1 : 0;
+    slot.awaited = false;
+    Bound bound;
+    if (!guesses_.empty()) {
+        bound = bind_guesses();
+    }
     idle_.notify_all();
+    if (!bound.requests.empty()) {
+        lock.unlock();
+        submit(bound.requests, bound.targets);
+    }
 }
 
 void ExpertCache::release(Slot *slot) {
@@ -298,7 +324,11 @@ void ExpertCache::forget(Slot &slot) {
 
 ExpertCounters ExpertCache::counters() const {
     std::lock_guard lock(mutex_);
-    return counters_;
+    ExpertCounters counters = counters_;
+    for (const Guess kind : {Guess::NextLayer, Guess::WarmStart}) {
+        counters.guesses[static_cast<size_t>(kind)] = guesses_.counters(kind);
+    }
+    return counters;
 }
 
 size_t ExpertCache::occupied_slots() const {

@@ -2,17 +2,20 @@
 #pragma once
 
 #include "residency/eviction_policy.h"
+#include "residency/guess_queue.h"
 #include "residency/slot_plan.h"
 #include "sluice/error.h"
 #include "storage/read_engine.h"
 #include "storage/reserved_memory.h"
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,6 +34,8 @@ struct Slot {
     std::atomic<SlotState> state{SlotState::Empty};
     uint32_t pins = 0;
     SliceKey key;
+    std::optional<Guess> guess;      ///< it was read on a guess, and nobody has asked for it yet
+    bool awaited = false;            ///< while Loading: somebody asked for it, or will surely
     std::byte *base = nullptr;       ///< start of the slot, block-aligned
     const std::byte *data = nullptr; ///< the slice: base plus the slice's file offset modulo the block
     Error error;
@@ -46,6 +51,7 @@ struct ExpertCounters {
     uint64_t prefetched_bytes = 0; ///< slice bytes of those
     uint64_t bytes_read = 0; ///< slice bytes asked of storage, padding not counted, prefetched ones included
     uint64_t errors = 0;     ///< reads that failed
+    std::array<GuessCounters, kGuessKinds> guesses = {}; ///< by Guess; their reads count as prefetched, too
 };
 
 struct CacheConfig {
@@ -83,6 +89,15 @@ public:
     /// nothing. Those resident count as just used, so that none of them makes room for another.
     void prefetch(std::span<const SliceKey> keys);
 
+    /// Slices that may be asked for. They are read in order, a few at a time, only while no read that somebody
+    /// waits for is on its way; nothing is pinned. What is left of earlier guesses of that kind is given up.
+    /// The next layer's take the place of what the policy gives up, but not of one another's; routed() ends
+    /// them. A warm start's only fill slots that hold nothing. Thread-safe.
+    void guess(Guess kind, std::span<const SliceKey> keys);
+
+    /// The slices that are there, the most often asked for first.
+    [[nodiscard]] std::vector<SliceKey> residents() const;
+
     /// Takes back one pin. A slot whose read failed is forgotten with its last pin, so that the next
     /// acquire reads again.
     void release(Slot *slot);
@@ -102,7 +117,7 @@ public:
     /// Bytes of slots in use: all of the arena unless set_limit() said otherwise.
     [[nodiscard]] size_t limit() const;
 
-    /// Sleeps until no read is in flight.
+    /// Gives up all guesses and sleeps until no read is in flight.
     void wait_idle();
 
     /// Wakes those who wait_for_arrival() though nothing arrived: something else changed for them.
@@ -126,8 +141,17 @@ private:
     ExpertCache(std::vector<Bank> banks, SlotPlan plan, const CacheConfig &config,
                 storage::IReadEngine &engine, storage::ReservedMemory arena);
     Slot *find(SliceKey key);
-    Slot *take_slot(size_t slot_class, SlotIndex &index);
-    storage::ReadRequest bind(Slot &slot, SlotIndex index, SliceKey key);
+    Slot *take_slot(size_t slot_class, SlotIndex &index, bool keep_expected = false);
+    Slot *take_slot_for(Guess kind, SliceKey key, SlotIndex &index);
+    storage::ReadRequest bind(Slot &slot, SlotIndex index, SliceKey key, std::optional<Guess> guess);
+    void ask(Slot &slot);
+
+    /// Reads bound under the lock, to be submitted after it.
+    struct Bound {
+        std::vector<storage::ReadRequest> requests;
+        std::vector<Slot *> targets;
+    };
+    Bound bind_guesses();
     void touch(SliceKey key);
     void submit(std::span<storage::ReadRequest> requests, std::span<Slot *const> targets);
     void finished(Slot &slot, const Status &status);
@@ -143,10 +167,13 @@ private:
 
     mutable std::mutex mutex_;
     std::condition_variable idle_;
-    size_t in_flight_ = 0;
+    size_t in_flight_ = 0; ///< reads
+    size_t awaited_ = 0;   ///< of those, not on a guess
+    GuessQueue guesses_;
     std::vector<ClassState> classes_;
     std::vector<std::vector<int32_t>> slot_of_; // [bank][expert], -1: not resident
     std::vector<std::vector<bool>> ever_read_;  // [bank][expert]
+    std::vector<std::vector<uint32_t>> asked_;  // [bank][expert], how often
     ExpertCounters counters_;
     std::atomic<uint32_t> arrivals_{0};
 };
