@@ -92,31 +92,6 @@ TEST_F(TwoThreads, ResetBeginsWithBothMultiplying) {
     EXPECT_EQ(waited_, waited_before);
 }
 
-TEST(BeginClock, CountsFromWhenTheLastOfTheOthersIsDone) {
-    BeginClock clock;
-    const auto start = Clock::now();
-    std::this_thread::sleep_for(moment);
-    EXPECT_EQ(clock.held_up_since(start, 3), 0U) << "two still convert";
-    clock.others_done();
-    EXPECT_EQ(clock.held_up_since(start, 3), 0U) << "one still converts";
-    clock.others_done();
-    const auto done = Clock::now();
-    std::this_thread::sleep_for(moment);
-    const uint64_t held_up = clock.held_up_since(start, 3);
-    EXPECT_GE(held_up, moment_nanoseconds);
-    EXPECT_LE(held_up, nanoseconds_since(done) + moment_nanoseconds) << "the time before does not count";
-}
-
-TEST(BeginClock, CountsAllOfItWhereNobodyElseConverts) {
-    BeginClock clock;
-    const auto start = Clock::now();
-    std::this_thread::sleep_for(moment);
-    EXPECT_GE(clock.held_up_since(start, 1), moment_nanoseconds);
-    clock.others_done();
-    clock.reset();
-    EXPECT_EQ(clock.held_up_since(start, 2), 0U);
-}
-
 TEST(OneThread, EveryWaitOfItCounts) {
     StepClock clock;
     std::atomic<uint64_t> waited{0};

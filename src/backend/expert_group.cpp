@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <numeric>
 
 namespace sluice::backend {
 
@@ -40,6 +41,7 @@ void ExpertGroup::begin() {
     if (abandoned_) {
         route_nowhere();
     } else {
+        judge_guess();
         store_.routed(steps_[0]->uses[0].weight->index, chosen_, static_cast<size_t>(ids_->ne[0]));
     }
     for (const auto &step : steps_) {
@@ -224,15 +226,29 @@ void ExpertGroup::read_ahead() const {
     if (next_ == nullptr || ids_->ne[0] * ids_->ne[1] < kUsesPerExpert * next_->expert_count()) {
         return;
     }
+    std::vector<int32_t> all(static_cast<size_t>(next_->expert_count()));
+    std::iota(all.begin(), all.end(), 0);
+    store_.cache()->prefetch(next_->slices(all));
+}
+
+std::vector<residency::SliceKey> ExpertGroup::slices(std::span<const int32_t> experts) const {
     std::vector<residency::SliceKey> keys;
-    for (const auto &step : next_->steps_) {
-        for (int64_t expert = 0; expert < next_->expert_count(); ++expert) {
+    for (const auto &step : steps_) {
+        for (const int32_t expert : experts) {
             for (const ExpertUse &use : step->uses) {
                 keys.push_back({use.weight->index, static_cast<uint32_t>(expert)});
             }
         }
     }
-    store_.cache()->prefetch(keys);
+    return keys;
+}
+
+void ExpertGroup::judge_guess() {
+    store_.counters.guessed_experts += expected_.size();
+    store_.counters.rightly_guessed_experts += static_cast<uint64_t>(
+        std::count_if(expected_.begin(), expected_.end(),
+                      [this](int32_t expert) { return expert_index_[static_cast<size_t>(expert)] >= 0; }));
+    expected_.clear();
 }
 
 int64_t ExpertGroup::expert_count() const {

@@ -49,7 +49,6 @@ struct ExpertStep {
     ActivationView activations;
     std::byte *conversion_target = nullptr; ///< null: no conversion needed
     std::atomic<int64_t> next_piece{0};     ///< next piece of the activations to convert
-    BeginClock beginning;                   ///< while the group begins and activations are converted
     StepClock running;                      ///< while slices are multiplied
     std::unique_ptr<WorkItem[]> items;
     size_t item_count = 0;
@@ -89,6 +88,12 @@ public:
     [[nodiscard]] const ggml_tensor *ids() const { return ids_; }
     [[nodiscard]] size_t bank_count() const;
 
+    /// The slices of `experts` in the order in which the group's steps use them.
+    [[nodiscard]] std::vector<residency::SliceKey> slices(std::span<const int32_t> experts) const;
+
+    /// What the decision is guessed to be, for begin() to compare with what it is.
+    void expect(std::span<const int32_t> experts) { expected_.assign(experts.begin(), experts.end()); }
+
     /// Experts to choose from: the smallest bank's.
     [[nodiscard]] int64_t expert_count() const;
 
@@ -102,6 +107,7 @@ private:
     bool route();
     void route_nowhere();
     void read_ahead() const;
+    void judge_guess();
     void make_items(ExpertStep &step);
     bool fits_at_once() const;
     bool pump();
@@ -115,7 +121,8 @@ private:
     ExpertGroup *next_ = nullptr;
     std::vector<std::unique_ptr<ExpertStep>> steps_;
     std::vector<TokenUse> token_uses_;
-    std::vector<uint32_t> chosen_; ///< ids, token by token
+    std::vector<uint32_t> chosen_;  ///< ids, token by token
+    std::vector<int32_t> expected_; ///< what expect() was told
     std::vector<Expert> experts_;
     std::vector<int32_t> expert_index_; ///< by id, into experts_; -1 unused
 

@@ -1,28 +1,12 @@
 #include "backend/graph_plan.h"
 
+#include "backend/cache_time.h"
 #include "backend/streaming_device.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 namespace sluice::backend {
-
-namespace {
-
-/// Counts its lifetime as cache management. For what one thread does while no other has anything to multiply.
-class CacheTime {
-public:
-    explicit CacheTime(StreamedStore &store) : store_(store) {}
-    ~CacheTime() { store_.counters.cache_nanoseconds += nanoseconds_since(start_); }
-    CacheTime(const CacheTime &) = delete;
-    CacheTime &operator=(const CacheTime &) = delete;
-
-private:
-    StreamedStore &store_;
-    const Clock::time_point start_ = Clock::now();
-};
-
-} // namespace
 
 Result<std::unique_ptr<GraphPlan>> GraphPlan::build(const ggml_cgraph *graph, StreamedStore &store) {
     if (store.has_banks() && store.cache() == nullptr) {
@@ -99,15 +83,18 @@ bool GraphPlan::is_row_node(const ggml_tensor *node) const {
 }
 
 void GraphPlan::rewrite(const ggml_cgraph *graph) {
-    // At most three custom nodes take the place of an expert matmul, two come with a gather, one at the
-    // start.
-    const size_t overhead = ggml_tensor_overhead() * (static_cast<size_t>(graph->n_nodes) * 3 + 1);
-    context_.reset(ggml_init({.mem_size = overhead, .mem_buffer = nullptr, .no_alloc = true}));
+    find_decisions(graph);
+    // At most three custom nodes take the place of an expert matmul or come with a gather, two with a
+    // decision, two at the start.
+    const size_t most = static_cast<size_t>(graph->n_nodes) * 3 + decisions_.size() * 2 + 2;
+    context_.reset(
+        ggml_init({.mem_size = ggml_tensor_overhead() * most, .mem_buffer = nullptr, .no_alloc = true}));
     if (context_ == nullptr) {
         throw std::bad_alloc();
     }
     nodes_.reserve(static_cast<size_t>(graph->n_nodes) + 64);
     add_custom("start_rows", start_rows, {.plan = this});
+    guess_what_is_certain();
     for (int i = 0; i < graph->n_nodes;) {
         if (is_expert_node(graph->nodes[i])) {
             i += rewrite_step(graph, i);
@@ -116,6 +103,7 @@ void GraphPlan::rewrite(const ggml_cgraph *graph) {
         } else {
             nodes_.push_back(graph->nodes[i++]);
         }
+        begin_what_is_known(i);
     }
     if (gathers_.empty()) {
         nodes_.erase(nodes_.begin()); // nothing to start
@@ -126,6 +114,86 @@ void GraphPlan::rewrite(const ggml_cgraph *graph) {
     graph_.nodes = nodes_.data();
     graph_.n_nodes = static_cast<int>(nodes_.size());
     graph_.size = graph_.n_nodes;
+}
+
+/// Groups the expert matmuls by their ids, in graph order. Bounded, so that one ids tensor used by all layers
+/// does not ask for all their experts at once.
+void GraphPlan::find_decisions(const ggml_cgraph *graph) {
+    size_t banks = 0;
+    for (int i = 0; i < graph->n_nodes; ++i) {
+        ggml_tensor *node = graph->nodes[i];
+        if (!is_expert_node(node)) {
+            continue;
+        }
+        if (decisions_.empty() || decisions_.back().ids != node->src[2] ||
+            banks == residency::kMaxBanksPerLayer) {
+            decisions_.push_back({.ids = node->src[2], .first_use = node});
+            banks = 0;
+        }
+        ++banks;
+        decisions_.back().last_use = i;
+    }
+    for (Decision &decision : decisions_) {
+        const ggml_tensor *producer = view_root(decision.ids);
+        for (int i = 0; i < graph->n_nodes; ++i) {
+            decision.known_after = graph->nodes[i] == producer ? i : decision.known_after;
+        }
+        if (store_.looks_ahead() && decision.ids->ne[1] == 1) {
+            decision.router = find_router(decision.ids, store_);
+        }
+    }
+}
+
+/// Decisions that depend on the graph's inputs alone are made once more at its very start.
+void GraphPlan::guess_what_is_certain() {
+    for (Decision &decision : decisions_) {
+        if (decision.router && decision.router->activations == nullptr) {
+            decision.guess = Lookahead::create(*decision.router, nullptr, store_);
+            add_guess(decision.guess.get());
+        }
+    }
+}
+
+void GraphPlan::add_guess(Lookahead *guess) {
+    if (guess != nullptr) {
+        nodes_.insert(nodes_.end(), guess->nodes().begin(), guess->nodes().end());
+        add_custom("guess_experts", guess_experts, {.plan = this, .guess = guess});
+    }
+}
+
+/// Begins the next decision as early as can be, so that whatever lies between it and its first matmul is
+/// computed while its slices are on their way: once its ids are known and the decision before it is done.
+/// Nodes before `next` have been rewritten.
+void GraphPlan::begin_what_is_known(int next) {
+    const bool free = begun_ == 0 || decisions_[begun_ - 1].last_use < next;
+    if (begun_ < decisions_.size() && free && decisions_[begun_].known_after < next) {
+        begin_next_decision();
+    }
+}
+
+void GraphPlan::begin_next_decision() {
+    Decision &decision = decisions_[begun_++];
+    groups_.push_back(std::make_unique<ExpertGroup>(decision.ids, store_));
+    if (groups_.size() > 1) {
+        groups_[groups_.size() - 2]->set_next(groups_.back().get());
+    }
+    if (decision.guess != nullptr) {
+        decision.guess->set_target(groups_.back().get());
+    }
+    add_custom("begin_experts", begin_experts, {.plan = this, .group = groups_.back().get()});
+
+    // The next layer's router, on what this layer's router and experts multiply: alive until they have.
+    if (begun_ == decisions_.size() || !decision.router || decision.router->activations == nullptr ||
+        view_root(decision.router->activations) != view_root(decision.first_use->src[1])) {
+        return;
+    }
+    Decision &after = decisions_[begun_];
+    if (after.guess == nullptr && after.router) {
+        // ggml's sources aren't const, though nobody writes to them.
+        after.guess = Lookahead::create(
+            *after.router, const_cast<ggml_tensor *>(decision.router->activations), store_);
+        add_guess(after.guess.get());
+    }
 }
 
 void GraphPlan::rewrite_gather(ggml_tensor *node) {
@@ -140,10 +208,13 @@ void GraphPlan::rewrite_gather(ggml_tensor *node) {
 /// outputs can't share memory with anything still needed, so they may run as one. Returns how many were
 /// taken.
 int GraphPlan::rewrite_step(const ggml_cgraph *graph, int index) {
+    if (begun_ == 0 || decisions_[begun_ - 1].last_use < index) {
+        begin_next_decision();
+    }
     ggml_tensor *first = graph->nodes[index];
     const bool staged = stock_has_batch_path(first);
     int taken = 1;
-    while (!staged && index + taken < graph->n_nodes) {
+    while (!staged && index + taken <= decisions_[begun_ - 1].last_use) {
         const ggml_tensor *next = graph->nodes[index + taken];
         if (!is_expert_node(next) || next->src[1] != first->src[1] || next->src[2] != first->src[2] ||
             stock_has_batch_path(next) || converted_bytes(next) != converted_bytes(first) ||
@@ -154,8 +225,7 @@ int GraphPlan::rewrite_step(const ggml_cgraph *graph, int index) {
         ++taken;
     }
 
-    bool begins_group = false;
-    ExpertGroup &group = group_for(first->src[2], static_cast<size_t>(taken), begins_group);
+    ExpertGroup &group = *groups_.back();
     ExpertStep &step = group.add_step(staged ? StepKind::Stage : StepKind::Multiply);
     steps_.push_back(&step);
     for (int i = 0; i < taken; ++i) {
@@ -168,9 +238,9 @@ int GraphPlan::rewrite_step(const ggml_cgraph *graph, int index) {
         converts ? converted_bytes(first) / static_cast<size_t>(first->src[1]->ne[1] * first->src[1]->ne[2])
                  : 0;
 
-    const NodeContext context{.plan = this, .group = &group, .step = &step, .begins_group = begins_group};
-    if (begins_group || converts) {
-        add_custom("prepare_experts", prepare, context);
+    const NodeContext context{.plan = this, .group = &group, .step = &step};
+    if (converts) {
+        add_custom("convert_activations", convert, context);
     }
     add_custom("multiply_experts", compute, context);
     if (staged) {
@@ -178,22 +248,6 @@ int GraphPlan::rewrite_step(const ggml_cgraph *graph, int index) {
         add_custom("unstage_experts", unstage, context);
     }
     return taken;
-}
-
-/// The group of steps sharing `ids`. Bounded, so that one ids tensor used by all layers does not ask for all
-/// their experts at once.
-ExpertGroup &GraphPlan::group_for(const ggml_tensor *ids, size_t extra_banks, bool &is_new) {
-    // Only the latest group can go on: an earlier one has ended when another began.
-    is_new = groups_.empty() || groups_.back()->ids() != ids ||
-             groups_.back()->bank_count() + extra_banks > residency::kMaxBanksPerLayer;
-    if (!is_new) {
-        return *groups_.back();
-    }
-    groups_.push_back(std::make_unique<ExpertGroup>(ids, store_));
-    if (groups_.size() > 1) {
-        groups_[groups_.size() - 2]->set_next(groups_.back().get());
-    }
-    return *groups_.back();
 }
 
 void GraphPlan::add_custom(const char *name, ggml_custom_op_t callback, NodeContext context) {
@@ -226,11 +280,15 @@ void GraphPlan::place_workspace() {
 ggml_cgraph *GraphPlan::rewritten() {
     for (ExpertStep *step : steps_) {
         step->next_piece.store(0, std::memory_order_relaxed);
-        step->beginning.reset();
         step->running.reset();
     }
     for (const auto &gather : gathers_) {
         gather->reset();
+    }
+    for (const Decision &decision : decisions_) {
+        if (decision.guess != nullptr) {
+            decision.guess->prepare();
+        }
     }
     return &graph_;
 }
@@ -247,90 +305,6 @@ void GraphPlan::finish() {
     end_group();
     for (const auto &gather : gathers_) {
         gather->release();
-    }
-}
-
-void GraphPlan::prepare(ggml_tensor *, int thread, int threads, void *context) {
-    const NodeContext &node = *static_cast<NodeContext *>(context);
-    if (thread == 0 && node.begins_group) {
-        const auto start = Clock::now();
-        try {
-            node.plan->end_group();
-            node.plan->active_ = node.group;
-            node.group->begin();
-        } catch (const std::exception &error) {
-            node.plan->give_up(error.what());
-        }
-        node.plan->store_.counters.cache_nanoseconds += node.step->beginning.held_up_since(start, threads);
-    }
-    ExpertGroup::convert(*node.step);
-    if (thread != 0 && node.begins_group) {
-        node.step->beginning.others_done();
-    }
-}
-
-void GraphPlan::give_up(const char *why) {
-    store_.set_error({ErrorCode::OutOfMemory, fmt::format("out of memory while computing: {}", why)});
-    if (store_.cache() != nullptr) {
-        store_.cache()->wake_waiters();
-    }
-}
-
-void GraphPlan::compute(ggml_tensor *, int, int threads, void *context) {
-    const NodeContext &node = *static_cast<NodeContext *>(context);
-    try {
-        node.group->run(*node.step, threads);
-    } catch (const std::exception &error) {
-        node.plan->give_up(error.what());
-    }
-}
-
-void GraphPlan::unstage(ggml_tensor *, int thread, int, void *context) {
-    if (thread == 0) {
-        const NodeContext &node = *static_cast<NodeContext *>(context);
-        const CacheTime time(node.plan->store_);
-        ++node.plan->store_.counters.staged_steps;
-        ExpertGroup::unstage(*node.step);
-    }
-}
-
-/// Where indices are inputs of the graph, reads begin long before the gather needs them.
-void GraphPlan::start_rows(ggml_tensor *, int thread, int, void *context) {
-    GraphPlan &plan = *static_cast<NodeContext *>(context)->plan;
-    if (thread != 0) {
-        return;
-    }
-    const CacheTime time(plan.store_);
-    try {
-        for (const auto &gather : plan.gathers_) {
-            if (gather->known_at_start()) {
-                gather->start();
-            }
-        }
-    } catch (const std::exception &error) {
-        plan.give_up(error.what());
-    }
-}
-
-void GraphPlan::fetch_rows(ggml_tensor *, int thread, int, void *context) {
-    const NodeContext &node = *static_cast<NodeContext *>(context);
-    if (thread != 0) {
-        node.rows->wait_fetched();
-        return;
-    }
-    try {
-        node.rows->fetch();
-    } catch (const std::exception &error) {
-        node.plan->give_up(error.what());
-        node.rows->give_up();
-    }
-}
-
-void GraphPlan::release_rows(ggml_tensor *, int thread, int, void *context) {
-    if (thread == 0) {
-        const NodeContext &node = *static_cast<NodeContext *>(context);
-        const CacheTime time(node.plan->store_);
-        node.rows->release();
     }
 }
 

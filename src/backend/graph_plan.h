@@ -3,6 +3,8 @@
 #pragma once
 
 #include "backend/expert_group.h"
+#include "backend/lookahead.h"
+#include "backend/router.h"
 #include "backend/row_fetch.h"
 #include "backend/streamed_store.h"
 #include "sluice/error.h"
@@ -13,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace sluice::backend {
@@ -43,8 +46,17 @@ private:
         GraphPlan *plan = nullptr;
         ExpertGroup *group = nullptr;
         ExpertStep *step = nullptr;
-        bool begins_group = false;
         RowFetch *rows = nullptr;
+        Lookahead *guess = nullptr;
+    };
+    /// One routing decision: adjacent expert matmuls that share their ids.
+    struct Decision {
+        ggml_tensor *ids = nullptr;
+        const ggml_tensor *first_use = nullptr; ///< expert matmul
+        int last_use = 0;                       ///< index in the original graph
+        int known_after = -1;                   ///< index of the node that computes the ids; -1: an input
+        std::optional<Router> router = {};      ///< where looking ahead makes sense
+        std::unique_ptr<Lookahead> guess = {};  ///< of this decision, made before it
     };
     struct ContextDeleter {
         void operator()(ggml_context *context) const { ggml_free(context); }
@@ -58,7 +70,11 @@ private:
     void rewrite(const ggml_cgraph *graph);
     void rewrite_gather(ggml_tensor *node);
     int rewrite_step(const ggml_cgraph *graph, int index);
-    ExpertGroup &group_for(const ggml_tensor *ids, size_t extra_banks, bool &is_new);
+    void find_decisions(const ggml_cgraph *graph);
+    void guess_what_is_certain();
+    void add_guess(Lookahead *guess);
+    void begin_what_is_known(int next);
+    void begin_next_decision();
     void end_group();
     void add_custom(const char *name, ggml_custom_op_t callback, NodeContext context);
     void place_workspace();
@@ -66,7 +82,9 @@ private:
     /// Fails the graph from inside one of its nodes: ggml's threads can't unwind, so it runs out on zeros.
     void give_up(const char *why);
 
-    static void prepare(ggml_tensor *, int thread, int, void *context);
+    static void begin_experts(ggml_tensor *, int thread, int, void *context);
+    static void guess_experts(ggml_tensor *, int thread, int, void *context);
+    static void convert(ggml_tensor *, int thread, int, void *context);
     static void compute(ggml_tensor *, int thread, int, void *context);
     static void unstage(ggml_tensor *, int thread, int, void *context);
     static void start_rows(ggml_tensor *, int thread, int, void *context);
@@ -78,6 +96,8 @@ private:
     std::unique_ptr<ggml_context, ContextDeleter> context_; ///< owns the custom nodes
     std::vector<ggml_tensor *> nodes_;
     ggml_cgraph graph_{};
+    std::vector<Decision> decisions_;
+    size_t begun_ = 0; ///< decisions that have a group, while rewriting
     std::vector<std::unique_ptr<ExpertGroup>> groups_;
     std::vector<std::unique_ptr<NodeContext>> contexts_;
     std::vector<ExpertStep *> steps_;

@@ -53,25 +53,6 @@ private:
     int multiplying_ = 0; ///< only differences: nobody says when a thread comes
 };
 
-/// While one thread begins a group, the others convert activations and then wait for it. How long they do is
-/// known without a lock, since it happens in every layer of every token.
-class BeginClock {
-public:
-    /// Called while no thread is in the node.
-    void reset();
-
-    /// A thread other than the beginning one has nothing left to convert.
-    void others_done();
-
-    /// The beginning thread, which began at `start`, has ended: nanoseconds in which it had all the others,
-    /// `threads` less itself, waiting.
-    [[nodiscard]] uint64_t held_up_since(Clock::time_point start, int threads) const;
-
-private:
-    std::atomic<int> done_{0};
-    std::atomic<Clock::rep> last_done_{0}; ///< ticks of the clock
-};
-
 /// One thread's part in a step, for as long as it is in it.
 class StepThread {
 public:

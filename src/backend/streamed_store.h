@@ -56,6 +56,8 @@ struct StoreOptions {
     CachePolicy policy = CachePolicy::NextUse;
     IRouteSink *route_sink = nullptr;          ///< told every routing decision; null: nobody
     storage::IReadEngine *row_reads = nullptr; ///< needed if placement.rows
+    /// Whether plans of a token's graph guess the next layer's experts; see set_lookahead_experts().
+    bool lookahead = true;
     size_t row_window_bytes = 0;               ///< what all row tables together keep in memory
     /// Nothing is allocated or read: weights are noted when a graph shows them, to learn what a run would
     /// need.
@@ -78,6 +80,9 @@ struct StoreCounters {
     std::atomic<uint64_t> staged_steps{0};      ///< expert matmuls run by the stock kernel on staged weights
     std::atomic<uint64_t> materialized{0}; ///< weights brought in whole because a graph used them otherwise
     std::atomic<uint64_t> row_stall_nanoseconds{0}; ///< no compute thread multiplied: all waited for rows
+    std::atomic<uint64_t> guessed_experts{0};       ///< that the next layer was expected to choose
+    std::atomic<uint64_t> rightly_guessed_experts{0}; ///< of those, chosen
+    std::atomic<uint64_t> guessing_graphs{0};         ///< graphs computed with lookahead on
 };
 
 /// Per model; shared by all contexts on it. Loading is single-threaded; afterwards one graph at a time
@@ -167,6 +172,14 @@ public:
     /// Bytes of the weight from the file, for whoever asks ggml for a streamed weight's data.
     Status read_weight(const StreamedTensor &weight, size_t offset, std::span<std::byte> into);
 
+    /// How many of the next layer's experts to guess and read ahead while a token is computed; 0: none.
+    /// Read when a graph begins. Thread-safe.
+    [[nodiscard]] bool looks_ahead() const { return options_.lookahead; }
+    void set_lookahead_experts(uint32_t count) { lookahead_experts_.store(count, std::memory_order_relaxed); }
+    [[nodiscard]] uint32_t lookahead_experts() const {
+        return lookahead_experts_.load(std::memory_order_relaxed);
+    }
+
     // -- failures and counters ---------------------------------------------------------------------
 
     /// Records the first error of the graph that is computing; later ones are dropped until take_error().
@@ -205,6 +218,7 @@ private:
     std::unordered_map<const ggml_tensor *, std::unique_ptr<StreamedTensor>> tensors_;
     std::unique_ptr<residency::ExpertCache> cache_;
     std::atomic<residency::ExpertCache *> published_cache_{nullptr};
+    std::atomic<uint32_t> lookahead_experts_{0};
     std::atomic<bool> failed_{false};
     std::mutex error_mutex_;
     std::optional<Error> error_;
