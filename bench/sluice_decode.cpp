@@ -4,7 +4,8 @@
 //
 // LAYOUT: repack or no-repack, then "+rows" for row streaming, "+mmap" for mapped dense weights, "+csv" for
 // writing what each token took to a table in the temporary directory, "+uringN" and "+threadsN" for reading
-// experts with N reads in flight or by N threads.
+// experts with N reads in flight or by N threads, "+look" for lookahead on trial and "+lookN" for N experts
+// (else off).
 
 #include "bench_prompt.h"
 
@@ -46,6 +47,11 @@ sluice::ModelOptions model_options(const std::string &path, uint64_t cache_mib, 
                                  .row_stream = asks("+rows"),
                                  .repack = !asks("no-repack")};
     options.dense_weights = asks("+mmap") ? sluice::DenseWeights::Mmap : sluice::DenseWeights::Anon;
+    if (const auto experts = number_after(layout, "+look"); !experts) {
+        options.lookahead = 0;
+    } else if (*experts > 0) {
+        options.lookahead = static_cast<uint32_t>(*experts);
+    }
     if (const auto depth = number_after(layout, "+uring")) {
         options.io_engine = sluice::IoEngine::Uring;
         options.io_depth = *depth;
@@ -67,7 +73,7 @@ int failed(const sluice::Error &error) {
 int main(int argc, char **argv) {
     if (argc != 7) {
         std::fprintf(stderr, "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS "
-                             "repack|no-repack[+rows][+mmap][+csv][+uringN|+threadsN]\n");
+                             "repack|no-repack[+rows][+mmap][+csv][+uringN|+threadsN][+look[N]]\n");
         return 2;
     }
     const int count = std::atoi(argv[5]);
@@ -138,6 +144,9 @@ int main(int argc, char **argv) {
     result["peak_bytes"] = sluice::bench::peak_resident_bytes();
     result["read_mib_per_token"] =
         static_cast<double>(after.bytes_read - before.bytes_read) / 1048576.0 / count;
+    const sluice::LookaheadStats &look = after.lookahead;
+    result["lookahead"] = {{"experts", look.experts}, {"right", look.right}, {"reads", look.reads},
+                           {"used", look.used},       {"late", look.late},   {"gain", look.gain.value_or(0)}};
     result["hit_rate"] = asked > 0 ? static_cast<double>(after.hits - before.hits) / asked : 0.0;
     result["stall_ms_per_token"] = (after.stall_seconds - before.stall_seconds) * 1e3 / count;
     for (const auto &[name, part] :

@@ -24,10 +24,14 @@ class FaultySession : public testing::Test {
 protected:
     void SetUp() override {
         model_path_ = tiny_model("tiny-qwen3moe", "q4_K");
-        bytes_ = cache_bytes(model_path_, CacheSize::Minimum, true);
-        auto state = engine::load_model(
-            {.path = model_path_, .stream = StreamMode::Force, .cache_bytes = bytes_, .io_threads = 2},
-            files_);
+        bytes_ = cache_bytes(model_path_, size_, direct_);
+        auto state = engine::load_model({.path = model_path_,
+                                         .stream = StreamMode::Force,
+                                         .cache_bytes = bytes_,
+                                         .io_threads = 2,
+                                         .lookahead = 4,
+                                         .direct = direct_},
+                                        files_);
         ASSERT_TRUE(state) << state.error().message;
         model_.emplace(Model::from_state(std::move(*state)));
         auto session = Session::create(*model_, {.context_tokens = 256, .ubatch_tokens = 64, .threads = 2});
@@ -47,6 +51,8 @@ protected:
     }
 
     std::string model_path_;
+    CacheSize size_ = CacheSize::Minimum;
+    bool direct_ = true;
     uint64_t bytes_ = 0;
     std::shared_ptr<FaultPlan> plan_ = std::make_shared<FaultPlan>();
     FaultFileSystem files_{plan_};
@@ -110,6 +116,44 @@ TEST_F(FaultySession, EveryReadMayBeTheOneThatFails) {
         const Status again = session_->decode(prompt_);
         ASSERT_TRUE(again) << again.error().message << " after read " << nth << " had failed";
         EXPECT_EQ(last_logits(), expected) << "after read " << nth << " had failed";
+    }
+}
+
+/// With room for guesses.
+class FaultyLookahead : public FaultySession {
+protected:
+    FaultyLookahead() {
+        size_ = CacheSize::WorkingSet;
+        direct_ = false; // a failed direct read is tried again
+    }
+};
+
+TEST_F(FaultyLookahead, AFailedReadOfAGuessFailsNothing) {
+    ASSERT_TRUE(session_->decode(prompt_));
+    plan_->clear();
+    // Each token's guesses come after what it asks for, so some of these are guesses; a failed guess that is
+    // asked for while on its way is one that somebody waits for, and fails the call.
+    size_t failed_guesses = 0;
+    for (Token token = 1; token < 40; ++token) {
+        const uint64_t guessed = session_->stats().experts.lookahead.reads;
+        const uint64_t errors = session_->stats().experts.read_errors;
+        plan_->add({.nth = static_cast<uint64_t>(token % 13 + 1), .error_number = EIO});
+        const Status decoded = session_->decode({&token, 1});
+        plan_->clear();
+        const bool failed = session_->stats().experts.read_errors > errors;
+        if (decoded && failed && session_->stats().experts.lookahead.reads > guessed) {
+            ++failed_guesses;
+        }
+        if (!decoded) {
+            EXPECT_EQ(decoded.error().code, ErrorCode::Io) << decoded.error().message;
+        }
+    }
+    EXPECT_GT(session_->stats().experts.lookahead.reads, 0U);
+    session_->reset();
+    ASSERT_TRUE(session_->decode(prompt_));
+    EXPECT_EQ(last_logits(), undisturbed());
+    if (failed_guesses == 0) {
+        GTEST_SKIP() << "no fault happened to strike a guess";
     }
 }
 

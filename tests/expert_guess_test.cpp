@@ -81,7 +81,7 @@ protected:
     std::shared_ptr<storage::FaultPlan> plan_ = std::make_shared<storage::FaultPlan>();
     storage::FaultFileSystem files_{plan_};
     std::unique_ptr<storage::IFile> file_ =
-        std::move(*files_.open(dir_.write_pattern("experts", kSlice * kExperts), false));
+        std::move(*files_.open(dir_.write_pattern("experts", kSlice *kExperts), false));
     test::HeldReadEngine engine_;
     std::unique_ptr<ExpertCache> cache_;
 };

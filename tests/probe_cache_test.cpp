@@ -129,7 +129,7 @@ TEST(ProbeCache, EnvironmentSaysWhereItIs) {
     const auto with = [](const char *cache, const char *home) {
         ::setenv("XDG_CACHE_HOME", cache, 1);
         ::setenv("HOME", home, 1);
-        return probe_cache_directory();
+        return user_cache_directory();
     };
     EXPECT_EQ(with("/cache", "/home/me"), "/cache/sluice");
     EXPECT_EQ(with("", "/home/me"), "/home/me/.cache/sluice");

@@ -72,6 +72,7 @@ std::regex pattern_of(const std::string &line) {
                                                                     {"REASON", ".+"},
                                                                     {"WHY", ".+"},
                                                                     {"NAME", ".+"},
+                                                                    {"WHETHER", "(on|off)"},
                                                                     {"COMMAND", ".+"},
                                                                     {"WHERE INDICES COME FROM", ".+"}};
     std::string pattern;
@@ -117,9 +118,9 @@ TEST(TelemetryDocs, EveryLineOfARunHasItsPattern) {
     std::set<std::string> seen;
     for (const Strings &mode :
          {Strings{"--moe-stream", "--cache-mb", "2"}, Strings{"--moe-stream"}, Strings{"--no-moe-stream"},
-          Strings{"--moe-stream", "--no-direct"}, Strings{"--moe-stream", "--row-stream"},
-          Strings{"--moe-stream", "--dense-weights", "mmap"}}) {
-        Strings arguments = {"run", "-t", "1", "-n", "3"};
+          Strings{"--moe-stream", "--no-direct"}, Strings{"--moe-stream", "--lookahead", "4"},
+          Strings{"--moe-stream", "--row-stream"}, Strings{"--moe-stream", "--dense-weights", "mmap"}}) {
+        Strings arguments = {"run", "-t", "1", "-n", "40"};
         arguments.insert(arguments.end(), mode.begin(), mode.end());
         const ChildResult result = sluice(arguments);
         EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -135,12 +136,13 @@ TEST(TelemetryDocs, EveryLineOfARunHasItsPattern) {
             }
         }
     }
-    EXPECT_EQ(seen, (std::set<std::string>{"compute", "generation", "memory", "mode", "moe-cache", "moe-rows",
-                                           "moe-stream", "plan", "prefill", "rows", "sluice"}));
+    EXPECT_EQ(seen, (std::set<std::string>{"compute", "generation", "memory", "mode", "moe-cache",
+                                           "moe-hot-set", "moe-lookahead", "moe-rows", "moe-stream", "plan",
+                                           "prefill", "rows", "sluice"}));
 }
 
 TEST(TelemetryDocs, SummaryHasThePagesOrder) {
-    const ChildResult result = sluice({"run", "-t", "1", "-n", "3", "--moe-stream"});
+    const ChildResult result = sluice({"run", "-t", "1", "-n", "3", "--moe-stream", "--no-hot-set"});
     Strings order;
     for (const std::string &line : result.err_lines()) {
         order.push_back(line.substr(0, line.find(':')));

@@ -1,6 +1,7 @@
 #include "run_flags.h"
 
 #include "policy_names.h"
+#include "storage/user_cache.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -9,6 +10,17 @@
 namespace sluice::cli {
 
 namespace {
+
+std::string check_lookahead(const std::string &text) {
+    constexpr unsigned long kMost = 1024;
+    if (text == "auto" || text == "off") {
+        return {};
+    }
+    const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    return digits && text.size() <= 4 && std::stoul(text) <= kMost
+               ? ""
+               : "'" + text + "' is neither 'auto' nor 'off' nor a number up to " + std::to_string(kMost);
+}
 
 std::string check_finite(const std::string &text) {
     return std::isfinite(std::strtod(text.c_str(), nullptr)) ? "" : "'" + text + "' is not a finite number";
@@ -104,6 +116,15 @@ void add_run_flags(CLI::App &command, RunFlags &flags) {
     command
         .add_option("--route-trace", flags.route_trace, "Write to this file which experts the router chooses")
         ->excludes(resident);
+    command
+        .add_option(
+            "--lookahead", flags.lookahead,
+            "Guess so many of the next layer's experts and read them ahead: 'auto' (as many as a token "
+            "uses, while that is measured to pay), 'off', or a number")
+        ->check(check_lookahead)
+        ->capture_default_str();
+    command.add_flag("--no-hot-set", flags.no_hot_set,
+                     "Neither begin with the experts that the last run held nor keep them for the next");
     const std::map<std::string, DenseWeights> dense_modes{{"anon", DenseWeights::Anon},
                                                           {"mmap", DenseWeights::Mmap},
                                                           {"warm", DenseWeights::Warm},
@@ -183,6 +204,11 @@ PlanRequest plan_request(const RunFlags &flags) {
         options.cache_bytes = std::stoull(flags.cache_mb) << 20U;
     }
     options.cache_policy = *residency::policy_named(flags.cache_policy);
+    if (flags.lookahead != "auto") {
+        options.lookahead =
+            flags.lookahead == "off" ? 0U : static_cast<uint32_t>(std::stoul(flags.lookahead));
+    }
+    options.hot_set_folder = flags.no_hot_set ? "" : storage::user_cache_directory();
     options.dense_weights = flags.dense_weights;
     options.row_stream = flags.row_stream;
     options.row_window_bytes = static_cast<uint64_t>(flags.row_stream_mb * (1U << 20U));

@@ -34,6 +34,8 @@ struct RunFlags {
     std::optional<int> io_threads;
     IoEngine io_engine = IoEngine::Auto;
     int io_depth = 64;
+    std::string lookahead = "auto";
+    bool no_hot_set = false;
     std::optional<uint32_t> ubatch;
     std::optional<uint32_t> ram_mb;
     bool plan = false;

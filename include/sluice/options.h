@@ -59,6 +59,13 @@ struct ModelOptions {
     IoEngine io_engine = IoEngine::Auto;
     int io_depth = 64;  ///< reads in flight with io_uring, 1 to 1024
     int io_threads = 4; ///< threads that read slices, 1 to 64
+    /// Experts of the next layer to guess and read ahead while a token is computed and storage has nothing
+    /// else to do. Empty: as many as a token uses, for as long as that is measured to make tokens quicker; 0:
+    /// none.
+    std::optional<uint32_t> lookahead = {};
+    /// Folder in which to keep what the expert cache held, for the next run of the same file to begin with.
+    /// Empty: nowhere.
+    std::string hot_set_folder = {};
     bool direct = true; ///< read past the page cache where the file system can
     bool repack = true; ///< let llama.cpp repack dense weights for its fastest kernels
     /// Told every routing decision when experts are streamed; null: nobody. It outlives the model.

@@ -8,6 +8,26 @@
 
 namespace sluice {
 
+/// What came of guessing the next layer's experts, since the model was loaded.
+struct LookaheadStats {
+    uint64_t experts = 0; ///< guessed
+    uint64_t right = 0;   ///< of those, chosen by their layer's router
+    uint64_t reads = 0;   ///< slices read on a guess; among ExpertStats::prefetched
+    uint64_t bytes = 0;   ///< of those slices
+    uint64_t used = 0;    ///< of those reads, asked for while still there
+    uint64_t late = 0;    ///< of those used, still on their way when asked for
+    /// Share of a token's time that this session's last trial gained; empty: not tried.
+    std::optional<double> gain;
+    bool on = false; ///< this session's next token would be computed with it
+};
+
+/// What came of beginning with what an earlier run held.
+struct WarmStartStats {
+    uint64_t reads = 0; ///< slices read for that; among ExpertStats::prefetched
+    uint64_t bytes = 0;
+    uint64_t used = 0; ///< of those, asked for while still there
+};
+
 /// Expert cache totals since the model was loaded, shared by its sessions.
 struct ExpertStats {
     uint64_t hits = 0;   ///< slices found in the cache
@@ -27,6 +47,8 @@ struct ExpertStats {
     uint64_t cache_minimum_bytes = 0;
     uint64_t token_working_set_bytes = 0; ///< slices one token touches
     size_t slots = 0;
+    LookaheadStats lookahead;
+    WarmStartStats warm_start;
 };
 
 /// Totals of the row-gathered tables since the model was loaded, shared by its sessions. All 0 without

@@ -245,9 +245,10 @@ std::vector<residency::SliceKey> ExpertGroup::slices(std::span<const int32_t> ex
 
 void ExpertGroup::judge_guess() {
     store_.counters.guessed_experts += expected_.size();
-    store_.counters.rightly_guessed_experts += static_cast<uint64_t>(
-        std::count_if(expected_.begin(), expected_.end(),
-                      [this](int32_t expert) { return expert_index_[static_cast<size_t>(expert)] >= 0; }));
+    store_.counters.rightly_guessed_experts +=
+        static_cast<uint64_t>(std::count_if(expected_.begin(), expected_.end(), [this](int32_t expert) {
+            return expert_index_[static_cast<size_t>(expert)] >= 0;
+        }));
     expected_.clear();
 }
 

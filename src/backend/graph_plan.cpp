@@ -101,7 +101,8 @@ void GraphPlan::rewrite(const ggml_cgraph *graph) {
         } else if (is_row_node(graph->nodes[i])) {
             rewrite_gather(graph->nodes[i++]);
         } else {
-            nodes_.push_back(graph->nodes[i++]);
+            nodes_.push_back(graph->nodes[i]);
+            copy_router_behind(graph->nodes[i++]);
         }
         begin_what_is_known(i);
     }
@@ -149,15 +150,11 @@ void GraphPlan::guess_what_is_certain() {
     for (Decision &decision : decisions_) {
         if (decision.router && decision.router->activations == nullptr) {
             decision.guess = Lookahead::create(*decision.router, nullptr, store_);
-            add_guess(decision.guess.get());
+            if (decision.guess != nullptr) {
+                nodes_.insert(nodes_.end(), decision.guess->nodes().begin(), decision.guess->nodes().end());
+                add_custom("guess_experts", guess_experts, {.plan = this, .guess = decision.guess.get()});
+            }
         }
-    }
-}
-
-void GraphPlan::add_guess(Lookahead *guess) {
-    if (guess != nullptr) {
-        nodes_.insert(nodes_.end(), guess->nodes().begin(), guess->nodes().end());
-        add_custom("guess_experts", guess_experts, {.plan = this, .guess = guess});
     }
 }
 
@@ -182,17 +179,48 @@ void GraphPlan::begin_next_decision() {
     }
     add_custom("begin_experts", begin_experts, {.plan = this, .group = groups_.back().get()});
 
-    // The next layer's router, on what this layer's router and experts multiply: alive until they have.
-    if (begun_ == decisions_.size() || !decision.router || decision.router->activations == nullptr ||
-        view_root(decision.router->activations) != view_root(decision.first_use->src[1])) {
+    if (activations_outlive_begin(decision)) {
+        copy_next_router(begun_ - 1);
+    }
+    if (begun_ < decisions_.size() && decisions_[begun_].copied_router) {
+        add_custom("guess_experts", guess_experts, {.plan = this, .guess = decisions_[begun_].guess.get()});
+    }
+}
+
+/// Whether what a decision's router multiplies is still there when the decision begins: its experts need it.
+bool GraphPlan::activations_outlive_begin(const Decision &decision) {
+    return decision.router && decision.router->activations != nullptr &&
+           view_root(decision.router->activations) == view_root(decision.first_use->src[1]);
+}
+
+/// Where they are not, the next router is copied right behind this one's matmul.
+void GraphPlan::copy_router_behind(const ggml_tensor *node) {
+    if (begun_ == decisions_.size() || node->op != GGML_OP_MUL_MAT) {
         return;
     }
-    Decision &after = decisions_[begun_];
-    if (after.guess == nullptr && after.router) {
-        // ggml's sources aren't const, though nobody writes to them.
-        after.guess = Lookahead::create(
-            *after.router, const_cast<ggml_tensor *>(decision.router->activations), store_);
-        add_guess(after.guess.get());
+    const Decision &decision = decisions_[begun_];
+    if (decision.router && decision.router->activations == node->src[1] &&
+        !activations_outlive_begin(decision)) {
+        copy_next_router(begun_);
+    }
+}
+
+/// Computes the router of the decision behind `index` here, on what the one at `index` multiplies: layers'
+/// activations resemble each other.
+void GraphPlan::copy_next_router(size_t index) {
+    if (index + 1 >= decisions_.size()) {
+        return;
+    }
+    Decision &after = decisions_[index + 1];
+    if (after.guess != nullptr || !after.router) {
+        return;
+    }
+    // ggml's sources aren't const, though nobody writes to them.
+    auto *activations = const_cast<ggml_tensor *>(decisions_[index].router->activations);
+    after.guess = Lookahead::create(*after.router, activations, store_);
+    if (after.guess != nullptr) {
+        after.copied_router = true;
+        nodes_.insert(nodes_.end(), after.guess->nodes().begin(), after.guess->nodes().end());
     }
 }
 

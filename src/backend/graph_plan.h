@@ -57,6 +57,7 @@ private:
         int known_after = -1;                   ///< index of the node that computes the ids; -1: an input
         std::optional<Router> router = {};      ///< where looking ahead makes sense
         std::unique_ptr<Lookahead> guess = {};  ///< of this decision, made before it
+        bool copied_router = false;             ///< that guess needs the decision before this one
     };
     struct ContextDeleter {
         void operator()(ggml_context *context) const { ggml_free(context); }
@@ -72,7 +73,9 @@ private:
     int rewrite_step(const ggml_cgraph *graph, int index);
     void find_decisions(const ggml_cgraph *graph);
     void guess_what_is_certain();
-    void add_guess(Lookahead *guess);
+    static bool activations_outlive_begin(const Decision &decision);
+    void copy_router_behind(const ggml_tensor *node);
+    void copy_next_router(size_t index);
     void begin_what_is_known(int next);
     void begin_next_decision();
     void end_group();

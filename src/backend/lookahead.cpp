@@ -12,8 +12,7 @@ std::unique_ptr<Lookahead> Lookahead::create(const Router &router, ggml_tensor *
     if (copy == nullptr) {
         return nullptr;
     }
-    return std::unique_ptr<Lookahead>(
-        new Lookahead(std::move(copy), router.activations == nullptr, store));
+    return std::unique_ptr<Lookahead>(new Lookahead(std::move(copy), router.activations == nullptr, store));
 }
 
 void Lookahead::prepare() {
@@ -25,7 +24,8 @@ void Lookahead::make() {
         return;
     }
     const auto used = static_cast<size_t>(target_->ids()->ne[0]);
-    const size_t wanted = certain_ ? used : static_cast<size_t>(store_.lookahead_experts());
+    const uint32_t asked = store_.lookahead_experts();
+    const size_t wanted = certain_ || asked == kAsManyAsUsed ? used : asked;
     if (wanted == 0 || store_.failed()) {
         return;
     }

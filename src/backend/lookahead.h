@@ -12,8 +12,8 @@
 
 namespace sluice::backend {
 
-/// One decision guessed ahead of its time: its router's nodes, copied, and the group it decides for. The copied
-/// nodes are computed before make() is called.
+/// One decision guessed ahead of its time: its router's nodes, copied, and the group it decides for. The
+/// copied nodes are computed before make() is called.
 class Lookahead {
 public:
     /// `activations`: what the copied router is to multiply, such as this layer's own router's input. Null

@@ -126,8 +126,9 @@ std::unique_ptr<RouterCopy> RouterCopy::create(const Router &router, ggml_tensor
         std::copy(std::begin(node->ne), std::end(node->ne), twin->ne);
         std::copy(std::begin(node->nb), std::end(node->nb), twin->nb);
         std::memcpy(twin->op_params, node->op_params, sizeof(node->op_params));
-        std::transform(std::begin(node->src), std::end(node->src), twin->src,
-                       [&mapped](ggml_tensor *source) { return source == nullptr ? nullptr : mapped(source); });
+        std::transform(std::begin(node->src), std::end(node->src), twin->src, [&mapped](ggml_tensor *source) {
+            return source == nullptr ? nullptr : mapped(source);
+        });
         ggml_format_name(twin, "%s (guess)", node->name);
         copy_of[node] = twin;
         copy->nodes_.push_back(twin);

@@ -23,8 +23,8 @@ struct Router {
 };
 
 /// Follows the producers of `ids` back to one matmul of a weight with activations, or to graph inputs alone.
-/// Empty if they come from anything else, such as two matmuls, state, or rows of `store` that would have to be
-/// fetched first.
+/// Empty if they come from anything else, such as two matmuls, state, or rows of `store` that would have to
+/// be fetched first.
 std::optional<Router> find_router(ggml_tensor *ids, StreamedStore &store);
 
 /// A router's nodes once more, in memory of their own, multiplying other activations. Points into the graph

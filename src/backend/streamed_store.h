@@ -41,6 +41,9 @@ struct StreamedTensor {
     bool materialized = false; ///< its bytes are, or can be faulted in, at its reserved memory for good
 };
 
+/// Of StreamedStore::set_lookahead_experts(): as many as a token uses.
+inline constexpr uint32_t kAsManyAsUsed = UINT32_MAX;
+
 /// What was learned about a row table since it was adopted.
 struct RowTableState {
     bool index_is_input = false;    ///< some gather's indices are an input of the graph, known before it runs
@@ -58,7 +61,7 @@ struct StoreOptions {
     storage::IReadEngine *row_reads = nullptr; ///< needed if placement.rows
     /// Whether plans of a token's graph guess the next layer's experts; see set_lookahead_experts().
     bool lookahead = true;
-    size_t row_window_bytes = 0;               ///< what all row tables together keep in memory
+    size_t row_window_bytes = 0; ///< what all row tables together keep in memory
     /// Nothing is allocated or read: weights are noted when a graph shows them, to learn what a run would
     /// need.
     bool dry = false;
@@ -79,8 +82,8 @@ struct StoreCounters {
     std::atomic<uint64_t> cache_nanoseconds{0}; ///< none did, because of planning, the cache or the window
     std::atomic<uint64_t> staged_steps{0};      ///< expert matmuls run by the stock kernel on staged weights
     std::atomic<uint64_t> materialized{0}; ///< weights brought in whole because a graph used them otherwise
-    std::atomic<uint64_t> row_stall_nanoseconds{0}; ///< no compute thread multiplied: all waited for rows
-    std::atomic<uint64_t> guessed_experts{0};       ///< that the next layer was expected to choose
+    std::atomic<uint64_t> row_stall_nanoseconds{0};   ///< no compute thread multiplied: all waited for rows
+    std::atomic<uint64_t> guessed_experts{0};         ///< that the next layer was expected to choose
     std::atomic<uint64_t> rightly_guessed_experts{0}; ///< of those, chosen
     std::atomic<uint64_t> guessing_graphs{0};         ///< graphs computed with lookahead on
 };

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <fmt/format.h>
 #include <mutex>
 
@@ -175,6 +176,10 @@ Status prepare_streaming(ModelState &state) {
         return fail(store.error());
     }
     state.store = std::move(*store);
+    if (!state.options.hot_set_folder.empty()) {
+        state.hot_set.emplace(state.options.hot_set_folder,
+                              identify_file(state.options.path, state.directory->file_bytes()));
+    }
     return {};
 }
 
@@ -225,8 +230,19 @@ backend::StoreOptions store_options(const ModelOptions &options, storage::Access
                           .repack = options.repack},
             .policy = options.cache_policy,
             .route_sink = options.route_sink,
+            .lookahead = options.lookahead != 0U,
             .row_window_bytes = options.row_window_bytes,
             .memory_left = [] { return memory_left(); }};
+}
+
+ModelState::~ModelState() {
+    if (!hot_set || store == nullptr || store->cache() == nullptr) {
+        return;
+    }
+    if (auto kept = hot_set->keep(*store->cache(), store->banks()); !kept) {
+        std::fprintf(stderr, "sluice: what was hot is not kept for the next run: %s\n",
+                     kept.error().message.c_str());
+    }
 }
 
 void ChatTemplatesDeleter::operator()(common_chat_templates *templates) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/streamed_store.h"
+#include "engine/hot_set.h"
 #include "model/gguf_directory.h"
 #include "sluice/error.h"
 #include "sluice/model.h"
@@ -12,6 +13,7 @@
 #include "llama.h"
 
 #include <memory>
+#include <optional>
 
 struct common_chat_templates;
 
@@ -27,6 +29,12 @@ struct ChatTemplatesDeleter {
 /// Members in order of dependence: the llama model's buffers speak to the store, the store reads through the
 /// engine, the engine reads the directory's files.
 struct ModelState {
+    ModelState() = default;
+    /// Keeps the hot set.
+    ~ModelState();
+    ModelState(const ModelState &) = delete;
+    ModelState &operator=(const ModelState &) = delete;
+
     ModelOptions options;
     ModelInfo info;
     std::unique_ptr<model::GgufDirectory> directory;
@@ -35,6 +43,7 @@ struct ModelState {
     std::unique_ptr<backend::StreamedStore> store;   ///< null when resident
     std::unique_ptr<llama_model, LlamaModelDeleter> llama;
     std::unique_ptr<common_chat_templates, ChatTemplatesDeleter> templates; ///< null without a template
+    std::optional<HotSet> hot_set;                                          ///< empty: nothing is kept
 };
 
 /// Model::load with the file system to use for expert slices; tests inject faults there. (Dense weights are

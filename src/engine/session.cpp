@@ -109,20 +109,44 @@ void measure_memory(SessionState &state) {
     }
 }
 
+/// The first session's cache begins with what an earlier run held.
 Status make_cache(const SessionState &state) {
-    if (state.model->store == nullptr) {
+    ModelState &model = *state.model;
+    if (model.store == nullptr) {
         return {};
     }
-    return state.model->store->ensure_cache([&state](const residency::SlotPlan &plan, uint64_t working_set) {
-        if (state.model->options.cache_bytes) {
-            return *state.model->options.cache_bytes;
-        }
-        return auto_cache_bytes({.usable_memory = storage::usable_memory(storage::read_memory_facts()),
-                                 .compute_bytes = state.compute_bytes,
-                                 .minimum_bytes = plan.minimum_bytes,
-                                 .useful_bytes = plan.useful_bytes,
-                                 .working_set_bytes = working_set});
-    });
+    const bool is_first = model.store->cache() == nullptr;
+    auto made =
+        state.model->store->ensure_cache([&state](const residency::SlotPlan &plan, uint64_t working_set) {
+            if (state.model->options.cache_bytes) {
+                return *state.model->options.cache_bytes;
+            }
+            return auto_cache_bytes({.usable_memory = storage::usable_memory(storage::read_memory_facts()),
+                                     .compute_bytes = state.compute_bytes,
+                                     .minimum_bytes = plan.minimum_bytes,
+                                     .useful_bytes = plan.useful_bytes,
+                                     .working_set_bytes = working_set});
+        });
+    if (made && is_first && model.hot_set && model.store->cache() != nullptr) {
+        model.hot_set->warm(*model.store->cache(), model.store->banks());
+    }
+    return made;
+}
+
+/// What is to be seen to between two graphs.
+void tend_cache(SessionState &state, size_t tokens) {
+    ModelState &model = *state.model;
+    if (model.store == nullptr || model.store->cache() == nullptr) {
+        return;
+    }
+    state.pressure.adjust(*model.store->cache());
+    if (model.hot_set) {
+        model.hot_set->keep_now_and_then(*model.store->cache(), model.store->banks());
+    }
+    const bool tried = !model.options.lookahead && state.lookahead.on();
+    model.store->set_lookahead_experts(tokens > 1 ? 0
+                                       : tried    ? backend::kAsManyAsUsed
+                                                  : model.options.lookahead.value_or(0));
 }
 
 Error decode_error(SessionState &state, int code, const LogScope &log) {
@@ -166,9 +190,7 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens, Phase p
         const bool wants_logits = state.options.all_logits || i + 1 == tokens.size();
         common_batch_add(batch, tokens[i], static_cast<llama_pos>(state.position + i), {0}, wants_logits);
     }
-    if (state.model->store != nullptr && state.model->store->cache() != nullptr) {
-        state.pressure.adjust(*state.model->store->cache());
-    }
+    tend_cache(state, tokens.size());
     const LogScope log;
     state.last_ubatch = 0;
     state.in_decode = tokens.size();
@@ -185,6 +207,9 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens, Phase p
     sample.computed = state.computed;
     sample.phase = phase;
     sample.batch_tokens = static_cast<uint32_t>(tokens.size());
+    if (phase == Phase::Decode && state.model->store != nullptr && !state.model->options.lookahead) {
+        state.lookahead.add(sample.time.wall - sample.time.between);
+    }
     (phase == Phase::Prefill ? state.totals.prompt_time : state.totals.generate_time) += sample.time;
     if (state.options.on_sample) {
         state.options.on_sample(sample);
@@ -371,6 +396,9 @@ RunStats Session::stats() const {
     stats.peak_resident_bytes = storage::read_process_memory().peak_resident;
     if (state_->model->store != nullptr) {
         stats.experts = engine::expert_stats(*state_->model);
+        const auto &asked = state_->model->options.lookahead;
+        stats.experts.lookahead.gain = state_->lookahead.gain();
+        stats.experts.lookahead.on = asked ? *asked > 0 : state_->lookahead.on();
         stats.rows = engine::row_stats(*state_->model);
     }
     return stats;

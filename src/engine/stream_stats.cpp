@@ -2,6 +2,20 @@
 
 namespace sluice::engine {
 
+namespace {
+
+void add_guesses(const residency::ExpertCounters &counters, ExpertStats &stats) {
+    const auto &next = counters.guesses[static_cast<size_t>(residency::Guess::NextLayer)];
+    stats.lookahead.reads = next.reads;
+    stats.lookahead.bytes = next.bytes;
+    stats.lookahead.used = next.used;
+    stats.lookahead.late = next.late;
+    const auto &warm = counters.guesses[static_cast<size_t>(residency::Guess::WarmStart)];
+    stats.warm_start = {.reads = warm.reads, .bytes = warm.bytes, .used = warm.used};
+}
+
+} // namespace
+
 ExpertStats expert_stats(const ModelState &model) {
     ExpertStats stats;
     backend::StreamedStore &store = *model.store;
@@ -9,6 +23,8 @@ ExpertStats expert_stats(const ModelState &model) {
     stats.graphs = store.counters.graphs;
     stats.staged_steps = store.counters.staged_steps;
     stats.materialized = store.counters.materialized;
+    stats.lookahead.experts = store.counters.guessed_experts;
+    stats.lookahead.right = store.counters.rightly_guessed_experts;
     stats.token_working_set_bytes = store.token_working_set();
     if (store.cache() != nullptr) {
         const residency::ExpertCounters counters = store.cache()->counters();
@@ -21,6 +37,7 @@ ExpertStats expert_stats(const ModelState &model) {
         stats.read_errors = counters.errors;
         stats.cache_bytes = store.cache()->plan().arena_bytes;
         stats.cache_minimum_bytes = store.cache()->plan().minimum_bytes;
+        add_guesses(counters, stats);
         for (const residency::SlotClass &slot_class : store.cache()->plan().classes) {
             stats.slots += slot_class.slots;
         }

@@ -89,10 +89,10 @@ public:
     /// nothing. Those resident count as just used, so that none of them makes room for another.
     void prefetch(std::span<const SliceKey> keys);
 
-    /// Slices that may be asked for. They are read in order, a few at a time, only while no read that somebody
-    /// waits for is on its way; nothing is pinned. What is left of earlier guesses of that kind is given up.
-    /// The next layer's take the place of what the policy gives up, but not of one another's; routed() ends
-    /// them. A warm start's only fill slots that hold nothing. Thread-safe.
+    /// Slices that may be asked for. They are read in order, a few at a time, only while no read that
+    /// somebody waits for is on its way; nothing is pinned. What is left of earlier guesses of that kind is
+    /// given up. The next layer's take the place of what the policy gives up, but not of one another's;
+    /// routed() ends them. A warm start's only fill slots that hold nothing. Thread-safe.
     void guess(Guess kind, std::span<const SliceKey> keys);
 
     /// The slices that are there, the most often asked for first.

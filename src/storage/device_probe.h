@@ -4,6 +4,7 @@
 #include "sluice/error.h"
 #include "storage/device_identity.h"
 #include "storage/read_engine.h"
+#include "storage/user_cache.h"
 
 #include <cstdint>
 #include <optional>
@@ -75,17 +76,14 @@ std::optional<ReadChoice> choose_reading(std::span<const ReadCurve> curves, uint
 std::string to_json(const ProbeResult &result);
 Result<ProbeResult> from_json(std::string_view text);
 
-/// Where results are kept: $XDG_CACHE_HOME/sluice or ~/.cache/sluice. Empty if neither variable is set.
-std::string probe_cache_directory();
-
 /// Keeps a result in `directory` in place of an earlier one for the same device; readers see the old or the
 /// new one whole. Returns the file's path. Errors: NotFound (no directory), PermissionDenied, Io.
 Result<std::string> save_probe(const ProbeResult &result,
-                               const std::string &directory = probe_cache_directory());
+                               const std::string &directory = user_cache_directory());
 
 /// The result kept for the device that holds `path`, a file or directory. Empty if there is none, or none
 /// that can be read and understood.
 std::optional<ProbeResult> load_probe(const std::string &path,
-                                      const std::string &directory = probe_cache_directory());
+                                      const std::string &directory = user_cache_directory());
 
 } // namespace sluice::storage

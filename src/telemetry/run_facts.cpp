@@ -69,6 +69,10 @@ const char *dense_weights_name(DenseWeights how) {
     return "anon";
 }
 
+std::string lookahead_name(std::optional<uint32_t> lookahead) {
+    return !lookahead ? "auto" : *lookahead == 0 ? "off" : std::to_string(*lookahead);
+}
+
 Facts model_facts(const Model &model, const ModelOptions &options, const Session &session,
                   const SessionOptions &session_options, const SamplingOptions &sampling) {
     const ModelInfo &info = model.info();
@@ -82,6 +86,8 @@ Facts model_facts(const Model &model, const ModelOptions &options, const Session
         {"mode", info.streaming ? "streaming" : "resident"},
         {"cache_MiB", experts ? mebibytes(stats.experts.cache_bytes) : ""},
         {"policy", experts ? std::string(residency::policy_name(options.cache_policy)) : ""},
+        {"lookahead", experts ? lookahead_name(options.lookahead) : ""},
+        {"hot_set", experts ? yes_no(!options.hot_set_folder.empty()) : ""},
         {"io_engine", info.io_engine},
         {"io_threads", info.streaming ? std::to_string(options.io_threads) : ""},
         {"direct", info.streaming ? yes_no(info.direct) : ""},

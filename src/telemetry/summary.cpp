@@ -61,6 +61,27 @@ double mebibytes(uint64_t bytes) {
     return static_cast<double>(bytes) / (1024.0 * 1024.0);
 }
 
+void add_guesses(const ExpertStats &experts, std::vector<std::string> &lines) {
+    const LookaheadStats &look = experts.lookahead;
+    if (look.experts > 0) {
+        const std::string gain = look.gain
+                                     ? fmt::format("{:.1f} % gained in the last trial", 100.0 * *look.gain)
+                                     : std::string("gain unmeasured");
+        lines.push_back(
+            fmt::format("moe-lookahead: {}, {}; {} experts guessed, {:.1f} % right; {} slices ({}) read "
+                        "ahead, {} used, {} of "
+                        "them late",
+                        look.on ? "on" : "off", gain, look.experts,
+                        100.0 * static_cast<double>(look.right) / static_cast<double>(look.experts),
+                        look.reads, human_bytes(look.bytes), look.used, look.late));
+    }
+    if (experts.warm_start.reads > 0) {
+        lines.push_back(fmt::format("moe-hot-set: {} slices ({}) of the last run's read ahead, {} used",
+                                    experts.warm_start.reads, human_bytes(experts.warm_start.bytes),
+                                    experts.warm_start.used));
+    }
+}
+
 void add_rows(const RowStats &rows, std::vector<std::string> &lines) {
     if (rows.table_bytes == 0) {
         return;
@@ -154,6 +175,7 @@ std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &s
     lines.push_back(tokens_line("generation", stats.generated_tokens, stats.generate_seconds));
     lines.push_back(tokens_line("prefill", stats.prompt_tokens, stats.prompt_seconds));
     add_streaming(stats, lines);
+    add_guesses(stats.experts, lines);
     add_rows(stats.rows, lines);
     const auto percent = [](std::optional<double> share) {
         return share ? fmt::format("{:.0f} %", 100.0 * *share) : "unmeasured";

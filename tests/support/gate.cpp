@@ -168,6 +168,7 @@ ModelOptions gate_options(const GateConfig &config) {
             .dense_weights = config.dense,
             .row_stream = config.row_window.has_value(),
             .row_window_bytes = config.row_window.value_or(residency::kSlabBytes),
+            .lookahead = config.lookahead,
             .direct = config.direct,
             .repack = config.repack};
 }

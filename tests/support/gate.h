@@ -37,6 +37,7 @@ struct GateConfig {
     std::optional<uint64_t> row_window = {};
     DenseWeights dense = DenseWeights::Anon;
     BatchKind batch = BatchKind::Tokens; ///< other kinds ignore prompt, drawn and prompts
+    uint32_t lookahead = 0;              ///< experts guessed for each layer
     bool experts = true;                 ///< the model has some, and they must have been streamed
 };
 
