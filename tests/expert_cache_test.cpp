@@ -1,9 +1,7 @@
 // The slot plan and the expert cache, on real files.
 
-#include "residency/expert_cache.h"
 #include "residency/slot_plan.h"
-#include "support/fault_file.h"
-#include "support/temp_file.h"
+#include "support/expert_cache_fixture.h"
 
 #include <cerrno>
 #include <gtest/gtest.h>
@@ -14,10 +12,9 @@ namespace sluice::residency {
 namespace {
 
 using storage::Access;
-using storage::Fault;
-using storage::FaultFileSystem;
-using storage::FaultPlan;
-using test::first_wrong;
+using test::ExpertCacheFixture;
+using test::kExperts;
+using test::kSlice;
 using test::ScratchDir;
 
 // -- slot plan
@@ -95,70 +92,7 @@ TEST_F(SlotPlanTest, WorkingSetCountsEveryLayersExperts) {
 // -- expert cache
 // -------------------------------------------------------------------------------------------------
 
-constexpr uint64_t kOffset = 1234; // no block boundary
-constexpr size_t kSlice = 5000;
-constexpr uint32_t kExperts = 16;
-
-class ExpertCacheTest : public testing::TestWithParam<Access> {
-protected:
-    void SetUp() override {
-        file_ = std::move(*files_.open(dir_.write_pattern("experts", kOffset + kSlice * kExperts), true));
-        engine_ = std::move(*storage::make_thread_read_engine(3));
-        if (GetParam() == Access::Direct && !file_->direct_trusted()) {
-            GTEST_SKIP() << file_->direct_refusal();
-        }
-    }
-
-    void make_cache(size_t slots, CachePolicy policy = CachePolicy::NextUse) {
-        const Bank bank{.name = "bank",
-                        .file = file_.get(),
-                        .offset = kOffset,
-                        .slice_bytes = kSlice,
-                        .expert_count = kExperts};
-        const size_t block = read_block(bank, GetParam());
-        const size_t stride = block > 1 ? slice_footprint(bank, block) : 5056;
-        auto made = ExpertCache::create(
-            {bank},
-            {.capacity_bytes = slots * stride, .access = GetParam(), .layers = {{{0}, 1}}, .policy = policy},
-            *engine_);
-        ASSERT_TRUE(made) << made.error().message;
-        cache_ = std::move(*made);
-        ASSERT_EQ(cache_->plan().classes.at(0).slots, slots);
-    }
-
-    std::vector<Slot *> acquire(std::initializer_list<uint32_t> experts) {
-        std::vector<SliceKey> keys;
-        for (uint32_t expert : experts) {
-            keys.push_back({0, expert});
-        }
-        std::vector<Slot *> slots(keys.size());
-        cache_->acquire(keys, slots);
-        return slots;
-    }
-
-    SlotState settle(Slot *slot) {
-        for (;;) {
-            const uint32_t seen = cache_->arrivals();
-            if (const SlotState state = slot->state.load(); state != SlotState::Loading) {
-                return state;
-            }
-            cache_->wait_for_arrival(seen);
-        }
-    }
-
-    void expect_slice(Slot *slot, uint32_t expert) {
-        ASSERT_NE(slot, nullptr);
-        ASSERT_EQ(settle(slot), SlotState::Ready);
-        EXPECT_EQ(first_wrong({slot->data, kSlice}, kOffset + expert * kSlice), kSlice);
-    }
-
-    ScratchDir dir_;
-    std::shared_ptr<FaultPlan> plan_ = std::make_shared<FaultPlan>();
-    FaultFileSystem files_{plan_};
-    std::unique_ptr<storage::IFile> file_;
-    std::unique_ptr<storage::IReadEngine> engine_;
-    std::unique_ptr<ExpertCache> cache_;
-};
+using ExpertCacheTest = ExpertCacheFixture;
 
 TEST_P(ExpertCacheTest, EverySliceArrivesWhole) {
     make_cache(kExperts);
@@ -319,9 +253,7 @@ TEST_P(ExpertCacheTest, DestructionWaitsForReadsInFlight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Access, ExpertCacheTest, testing::Values(Access::Buffered, Access::Direct),
-                         [](const auto &info) {
-                             return info.param == Access::Direct ? "Direct" : "Buffered";
-                         });
+                         test::access_name);
 
 } // namespace
 } // namespace sluice::residency

@@ -53,12 +53,12 @@ size_t ExpertCache::set_limit(size_t bytes) {
     for (size_t c = 0; c < classes_.size(); ++c) {
         ClassState &state = classes_[c];
         const SlotClass &slot_class = plan_.classes[c];
-        const double share = plan_.arena_bytes == 0
-                                 ? 1.0
-                                 : static_cast<double>(bytes) / static_cast<double>(plan_.arena_bytes);
+        // Whole numbers: a limit asked for as it is must not lose a slot to rounding.
+        const size_t share = plan_.arena_bytes == 0
+                                 ? slot_class.slots
+                                 : slot_class.slots * std::min(bytes, plan_.arena_bytes) / plan_.arena_bytes;
         const size_t wanted =
-            std::clamp(static_cast<size_t>(static_cast<double>(slot_class.slots) * share),
-                       std::min(slot_class.minimum_slots, slot_class.slots), slot_class.slots);
+            std::clamp(share, std::min(slot_class.minimum_slots, slot_class.slots), slot_class.slots);
         SlotIndex index = 0;
         while (state.slots.size() - state.parked.size() > wanted && take_slot(c, index) != nullptr) {
             Slot &slot = *state.slots[index];
