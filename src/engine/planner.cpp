@@ -56,15 +56,21 @@ uint64_t next_cache_limit(uint64_t limit_bytes, uint64_t arena_bytes, const Pres
         *facts.cgroup_limit < *facts.cgroup_limit_at_start) {
         most -= std::min(most, *facts.cgroup_limit_at_start - *facts.cgroup_limit);
     }
-    if (facts.available) {
-        const uint64_t low = std::max(facts.total.value_or(0) / 64, 128 * kMiB);
-        const uint64_t enough = 2 * low;
-        if (*facts.available < low) {
-            limit_bytes -= std::min(limit_bytes, low - *facts.available);
-        } else if (*facts.available > enough) {
-            limit_bytes +=
-                std::min(arena_bytes - std::min(arena_bytes, limit_bytes), *facts.available - enough);
+    uint64_t lacking = 0;
+    uint64_t spare = UINT64_MAX;
+    const auto consider = [&lacking, &spare](std::optional<uint64_t> left, uint64_t low) {
+        if (left) {
+            lacking = std::max(lacking, low - std::min(low, *left));
+            spare = std::min(spare, *left - std::min(2 * low, *left));
         }
+    };
+    const uint64_t low = std::max(facts.total.value_or(0) / 64, 128 * kMiB);
+    consider(facts.available, low);
+    consider(facts.cgroup_left, std::min(low, facts.cgroup_others_grew.value_or(0)));
+    if (lacking > 0) {
+        limit_bytes -= std::min(limit_bytes, lacking);
+    } else if (facts.available || facts.cgroup_left) {
+        limit_bytes += std::min(arena_bytes - std::min(arena_bytes, limit_bytes), spare);
     }
     return std::min(limit_bytes, most);
 }

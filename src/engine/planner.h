@@ -43,15 +43,21 @@ uint64_t auto_cache_bytes(const CacheFacts &facts);
 
 /// What the system says while a run goes on. Bytes; empty: unknown.
 struct PressureFacts {
-    std::optional<uint64_t> available;    ///< what could be taken without swapping
-    std::optional<uint64_t> total;        ///< physical memory
-    std::optional<uint64_t> cgroup_limit; ///< now
-    std::optional<uint64_t> cgroup_limit_at_start;
+    std::optional<uint64_t> available = {};    ///< what could be taken without swapping
+    std::optional<uint64_t> total = {};        ///< physical memory
+    std::optional<uint64_t> cgroup_limit = {}; ///< now
+    std::optional<uint64_t> cgroup_limit_at_start = {};
+    std::optional<uint64_t> cgroup_left = {}; ///< of the limit, file pages that can be reclaimed not counted
+    /// What others in the control group (and the kernel for them) hold now, beyond what they held at the
+    /// start.
+    std::optional<uint64_t> cgroup_others_grew = {};
 };
 
 /// How much of an arena of `arena_bytes` the expert cache may use from now on, when it uses `limit_bytes`.
 /// Below a 64th of the memory available (at least 128 MiB) it gives up what is lacking; above twice that it
-/// takes back what is to spare. A control group whose limit was lowered takes the difference away.
+/// takes back what is to spare. The same goes for what a control group leaves, but only as far as others in
+/// the group took it: a run that was planned to fill the group's limit may. A control group whose limit was
+/// lowered takes the difference away.
 uint64_t next_cache_limit(uint64_t limit_bytes, uint64_t arena_bytes, const PressureFacts &facts);
 
 } // namespace sluice::engine

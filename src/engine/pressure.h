@@ -3,22 +3,36 @@
 
 #include "engine/planner.h"
 #include "residency/expert_cache.h"
+#include "storage/memory_facts.h"
 
 #include <chrono>
+#include <functional>
 
 namespace sluice::engine {
+
+/// What the system and this process say about memory at one moment.
+struct MemoryMoment {
+    storage::MemoryFacts system;
+    storage::ProcessMemory process;
+};
 
 /// Watches for one session. Not thread-safe.
 class PressureWatch {
 public:
+    /// Asks the running system, at most four times a second.
     PressureWatch();
 
-    /// Call between graphs. At most every quarter of a second it asks the system and adjusts `cache`; the
-    /// first time it has to shrink it says so on stderr.
+    /// For tests: asks `look`, at most once in `pause`.
+    PressureWatch(std::function<MemoryMoment()> look, std::chrono::milliseconds pause);
+
+    /// Call between graphs. Asks and adjusts `cache`; the first time it has to shrink it says so on stderr.
     void adjust(residency::ExpertCache &cache);
 
 private:
-    PressureFacts facts_;
+    const std::function<MemoryMoment()> look_;
+    const std::chrono::milliseconds pause_;
+    std::optional<uint64_t> cgroup_limit_at_start_;
+    std::optional<uint64_t> others_at_start_;
     std::chrono::steady_clock::time_point next_look_;
     bool said_ = false;
 };

@@ -208,6 +208,7 @@ ProcessMemory read_process_memory(const std::string &root) {
     if (const std::optional<std::string> text = read_text(root + "/proc/self/status")) {
         memory.resident = field(*text, "VmRSS:");
         memory.peak_resident = field(*text, "VmHWM:");
+        memory.anonymous = field(*text, "RssAnon:");
         memory.swapped = field(*text, "VmSwap:");
     }
     return memory;

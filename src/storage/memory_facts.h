@@ -19,6 +19,7 @@ struct MemoryFacts {
 struct ProcessMemory {
     std::optional<uint64_t> resident;      ///< resident set now
     std::optional<uint64_t> peak_resident; ///< highest resident set so far
+    std::optional<uint64_t> anonymous;     ///< of resident: not pages of files
     std::optional<uint64_t> swapped;       ///< in swap or zram
 };
 
