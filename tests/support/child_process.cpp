@@ -125,6 +125,12 @@ private:
         if (options_.close_stdout) {
             ::close(STDOUT_FILENO);
         }
+        if (!options_.join_group.empty()) {
+            const int group = ::open(options_.join_group.c_str(), O_WRONLY | O_CLOEXEC);
+            if (group < 0 || ::write(group, "0", 1) != 1) { // 0: whoever writes
+                ::_exit(126);
+            }
+        }
         for (const auto &[resource, limit] : options_.limits) {
             const rlimit both{limit, limit};
             ::setrlimit(static_cast<decltype(RLIMIT_AS)>(resource), &both);

@@ -21,7 +21,8 @@ struct ChildOptions {
     std::string signal_when = {}; ///< this text on its stderr; empty: the first byte on its stdout
     bool signal_again = false;    ///< sent over and over from then on
     std::vector<std::pair<int, rlim_t>> limits = {}; ///< as for setrlimit: resource, soft and hard limit
-    int timeout_seconds = 120;                       ///< killed then, which fails the test
+    std::string join_group = {}; ///< a control group's file of processes, which it joins before it starts
+    int timeout_seconds = 120;   ///< killed then, which fails the test
 };
 
 /// What became of it.

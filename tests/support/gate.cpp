@@ -43,16 +43,19 @@ bool decode_and_keep(Session &session, std::span<const Token> tokens, GateRun &r
     return true;
 }
 
-bool run_prompt(Session &session, const GateConfig &config, int which, GateRun &run) {
+bool run_prompt(Session &session, const std::function<void()> &before_decode, const GateConfig &config,
+                int which, GateRun &run) {
     const std::vector<Token> prompt = gate_prompt(which, config.prompt, run.vocabulary);
     for (size_t begin = 0; begin < prompt.size(); begin += config.ubatch) {
         const size_t count = std::min<size_t>(config.ubatch, prompt.size() - begin);
+        before_decode();
         if (!decode_and_keep(session, std::span(prompt).subspan(begin, count), run)) {
             return false;
         }
     }
     for (int i = 0; i < config.drawn; ++i) {
         const Token token = greedy(run.logits.data() + run.logits.size() - run.vocabulary, run.vocabulary);
+        before_decode();
         if (!decode_and_keep(session, {&token, 1}, run)) {
             return false;
         }
@@ -73,9 +76,15 @@ GateRun run_prompts(Model &model, const GateConfig &config) {
         return run;
     }
     run.vocabulary = session->vocab_size();
+    size_t decodes = 0;
+    const auto before_decode = [&] {
+        if (config.before_decode) {
+            config.before_decode(model, decodes++);
+        }
+    };
     for (int which = 0; which < config.prompts; ++which) {
         session->reset();
-        if (!run_prompt(*session, config, which, run)) {
+        if (!run_prompt(*session, before_decode, config, which, run)) {
             break;
         }
     }
@@ -108,7 +117,7 @@ void expect_experts_streamed(const GateConfig &config, const GateRun &streamed) 
     EXPECT_GT(experts.bytes_read, 0U);
     EXPECT_EQ(experts.read_errors, 0U);
     EXPECT_EQ(experts.materialized, 0U);
-    if (config.cache == CacheSize::Everything) {
+    if (config.cache == CacheSize::Everything && !config.before_decode) {
         EXPECT_EQ(experts.evictions, 0U);
         EXPECT_EQ(experts.rereads, 0U);
     } else if (config.cache == CacheSize::Minimum && experts.cache_bytes < streamed.info.streamed_bytes) {

@@ -7,6 +7,7 @@
 #include "sluice/session.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,8 @@ struct GateConfig {
     BatchKind batch = BatchKind::Tokens; ///< other kinds ignore prompt, drawn and prompts
     uint32_t lookahead = 0;              ///< experts guessed for each layer
     bool experts = true;                 ///< the model has some, and they must have been streamed
+    /// Called on the streamed side before each decode, with how many there were so far; may be empty.
+    std::function<void(Model &, size_t)> before_decode = {};
 };
 
 /// All logits in order (prompt tokens, then drawn ones, prompt by prompt), and what the streamed side
