@@ -91,6 +91,20 @@ struct SetKey {
     void operator()(const std::vector<uint64_t> &value) const {
         gguf_set_arr_data(header, name, GGUF_TYPE_UINT64, value.data(), value.size());
     }
+    void operator()(const std::vector<int32_t> &value) const {
+        gguf_set_arr_data(header, name, GGUF_TYPE_INT32, value.data(), value.size());
+    }
+    void operator()(const std::vector<float> &value) const {
+        gguf_set_arr_data(header, name, GGUF_TYPE_FLOAT32, value.data(), value.size());
+    }
+    void operator()(const std::vector<std::string> &value) const {
+        std::vector<const char *> texts;
+        texts.reserve(value.size());
+        for (const std::string &text : value) {
+            texts.push_back(text.c_str());
+        }
+        gguf_set_arr_str(header, name, texts.data(), texts.size());
+    }
 };
 
 struct GgmlContextDeleter {

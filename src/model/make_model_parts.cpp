@@ -32,6 +32,33 @@ void add_vocabulary(PlanBuilder &plan, int embedding_type, int output_type, int6
     plan.weight("output.weight", output_type, {width, vocabulary}, 2);
 }
 
+void add_words(PlanBuilder &plan, int64_t count) {
+    // Kinds of tokens, as llama.cpp's llama_token_type numbers them.
+    constexpr int32_t kNormal = 1;
+    constexpr int32_t kUnknown = 2;
+    constexpr int32_t kControl = 3;
+    constexpr int32_t kByte = 6;
+    std::vector<std::string> texts{"<unk>", "<s>", "</s>"};
+    std::vector<int32_t> kinds{kUnknown, kControl, kControl};
+    for (int byte = 0; byte < 256; ++byte) {
+        texts.push_back(fmt::format("<0x{:02X}>", byte));
+        kinds.push_back(kByte);
+    }
+    // Every beginning of a word is a token as well: the tokenizer joins two tokens at a time.
+    const std::string word = "\xe2\x96\x81w"; // U+2581 stands for a blank
+    texts.push_back(word);
+    for (int64_t number = 0; static_cast<int64_t>(texts.size()) < count; ++number) {
+        texts.push_back(fmt::format("{}{}", word, number));
+    }
+    kinds.resize(texts.size(), kNormal);
+    plan.general_key("tokenizer.ggml.model", std::string("llama"));
+    plan.general_key("tokenizer.ggml.scores", std::vector<float>(texts.size(), 0));
+    plan.general_key("tokenizer.ggml.token_type", std::move(kinds));
+    plan.general_key("tokenizer.ggml.tokens", std::move(texts));
+    plan.general_key("tokenizer.ggml.bos_token_id", uint32_t{1});
+    plan.general_key("tokenizer.ggml.eos_token_id", uint32_t{2});
+}
+
 void add_attention_weights(PlanBuilder &plan, int layer, int type, int64_t width,
                            const AttentionShape &shape) {
     const int64_t gates = shape.gated ? shape.queries() : 0;

@@ -46,6 +46,10 @@ void add_expert_keys(PlanBuilder &plan, const ExpertShape &shape);
 void add_vocabulary(PlanBuilder &plan, int embedding_type, int output_type, int64_t width,
                     int64_t vocabulary);
 
+/// A tokenizer for `count` tokens (260 at least): bytes, " w", and " w0", " w1" and so on. Text made of such
+/// words gives a token for each, any other text some for each byte.
+void add_words(PlanBuilder &plan, int64_t count);
+
 /// Query, key, value and output matrices, without norms.
 void add_attention_weights(PlanBuilder &plan, int layer, int type, int64_t width,
                            const AttentionShape &shape);

@@ -18,6 +18,7 @@ struct Qwen3Shape {
     int attention_type = GGML_TYPE_Q8_0;
     int output_type = GGML_TYPE_Q8_0;
     bool tied = false;
+    bool words = false; ///< a vocabulary that text can be made of
 };
 
 /// Qwen3-30B-A3B.
@@ -43,6 +44,9 @@ PlanBuilder start(const Qwen3Shape &shape, std::string_view name, int layers) {
     plan.key("attention.layer_norm_rms_epsilon", 1e-6F);
     plan.key("rope.freq_base", 1e6F);
     plan.key("vocab_size", u32(shape.vocabulary));
+    if (shape.words) {
+        add_words(plan, shape.vocabulary);
+    }
     if (shape.experts.count > 0) {
         plan.key("expert_count", u32(shape.experts.count));
         plan.key("expert_used_count", u32(shape.experts.used));
@@ -110,6 +114,12 @@ ModelPlan plan_qwen3_248k(const RecipeChoice &choice) {
     shape.embedding_type = GGML_TYPE_Q8_0;
     shape.output_type = GGML_TYPE_Q4_K;
     return plan_medium(shape, "qwen3-248k", choice, choice.layers); // no model of its own: never cut
+}
+
+ModelPlan plan_qwen3_words(const RecipeChoice &choice) {
+    Qwen3Shape shape = real_shape();
+    shape.words = true;
+    return plan_medium(shape, "qwen3-words", choice, choice.layers);
 }
 
 ModelPlan plan_tiny_qwen3moe(const RecipeChoice &choice) {

@@ -27,6 +27,11 @@ constexpr Recipe recipes[] = {
     {"qwen3-248k",
      "the same with a vocabulary of 248,320: 8 layers, a q8_0 embedding table (540 MB), its own output", 8, 1,
      GGML_TYPE_Q4_K, plan_qwen3_248k},
+    {"qwen3-words",
+     "the shapes of Qwen3-30B-A3B in 5 layers (2.4 GB), with a vocabulary of numbered words: sluice run can "
+     "use "
+     "it",
+     5, 1, GGML_TYPE_Q4_K, plan_qwen3_words},
     {"hashed-20g",
      "Qwen3.8-Flash-Next: 4 layers, 512 experts, 10 used, an n-gram table of 224 million q4_0 rows (20.2 GB)",
      4, 4, GGML_TYPE_Q4_K, plan_hashed_20g},
@@ -131,7 +136,13 @@ void PlanBuilder::key(std::string_view name, KeyValue value) {
 }
 
 void PlanBuilder::general_key(std::string_view name, KeyValue value) {
-    plan_.keys.emplace_back(name, std::move(value));
+    const auto known = std::find_if(plan_.keys.begin(), plan_.keys.end(),
+                                    [name](const auto &entry) { return entry.first == name; });
+    if (known != plan_.keys.end()) {
+        known->second = std::move(value);
+    } else {
+        plan_.keys.emplace_back(name, std::move(value));
+    }
 }
 
 void PlanBuilder::weight(std::string name, int type, std::vector<int64_t> shape, double gain) {

@@ -14,8 +14,9 @@
 
 namespace sluice::model {
 
-using KeyValue = std::variant<uint32_t, float, bool, std::string, std::vector<bool>, std::vector<uint32_t>,
-                              std::vector<uint64_t>>;
+using KeyValue =
+    std::variant<uint32_t, float, bool, std::string, std::vector<bool>, std::vector<uint32_t>,
+                 std::vector<uint64_t>, std::vector<int32_t>, std::vector<float>, std::vector<std::string>>;
 
 struct TensorPlan {
     std::string name;
@@ -48,7 +49,7 @@ public:
     explicit PlanBuilder(std::string architecture, std::string_view name);
 
     void key(std::string_view name, KeyValue value);         ///< with the architecture before it
-    void general_key(std::string_view name, KeyValue value); ///< as it is
+    void general_key(std::string_view name, KeyValue value); ///< as it is; replaces an earlier value
 
     /// A matrix, or a bank of matrices if there are three dimensions; `gain` 1 keeps the input's scale.
     void weight(std::string name, int type, std::vector<int64_t> shape, double gain = 1);
@@ -67,6 +68,7 @@ std::string layer_tensor(int layer, std::string_view part);
 
 ModelPlan plan_qwen3_30b(const RecipeChoice &choice);
 ModelPlan plan_qwen3_248k(const RecipeChoice &choice);
+ModelPlan plan_qwen3_words(const RecipeChoice &choice);
 ModelPlan plan_tiny_qwen3moe(const RecipeChoice &choice);
 ModelPlan plan_tiny_mixed(const RecipeChoice &choice);
 ModelPlan plan_tiny_tied(const RecipeChoice &choice);
