@@ -109,7 +109,7 @@ void GraphPlan::rewrite(const ggml_cgraph *graph) {
     if (gathers_.empty()) {
         nodes_.erase(nodes_.begin()); // nothing to start
     }
-    place_workspace();
+    measure_workspace();
     // Same leafs and use counts as the original: ggml's fused operations decide by them.
     graph_ = *graph;
     graph_.nodes = nodes_.data();
@@ -289,24 +289,21 @@ void GraphPlan::add_custom(const char *name, ggml_custom_op_t callback, NodeCont
 }
 
 /// Steps run one after the other, so one buffer serves all of them.
-void GraphPlan::place_workspace() {
-    size_t largest = 0;
+void GraphPlan::measure_workspace() {
     for (const ExpertStep *step : steps_) {
         if (step->activations.row_bytes > 0) {
-            largest = std::max(largest, converted_bytes(step->uses.front().node));
-        }
-    }
-    workspace_.resize(largest + 64);
-    for (ExpertStep *step : steps_) {
-        if (step->activations.row_bytes > 0) {
-            step->conversion_target = workspace_.data();
-            step->activations.converted = workspace_.data();
+            workspace_bytes_ = std::max(workspace_bytes_, converted_bytes(step->uses.front().node));
         }
     }
 }
 
 ggml_cgraph *GraphPlan::rewritten() {
+    std::byte *workspace = store_.workspace(workspace_bytes_);
     for (ExpertStep *step : steps_) {
+        if (step->activations.row_bytes > 0) {
+            step->conversion_target = workspace;
+            step->activations.converted = workspace;
+        }
         step->next_piece.store(0, std::memory_order_relaxed);
         step->running.reset();
     }

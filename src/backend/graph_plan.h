@@ -31,7 +31,7 @@ public:
     /// materializing; Internal if the graph mixes models or no cache was created.
     static Result<std::unique_ptr<GraphPlan>> build(const ggml_cgraph *graph, StreamedStore &store);
 
-    /// The graph to compute instead; resets the plan's run state.
+    /// The graph to compute instead; resets the plan's run state. Call under the store's compute_mutex.
     ggml_cgraph *rewritten();
 
     /// Takes back what the run left pinned. Call after computing, however it ended.
@@ -80,7 +80,7 @@ private:
     void begin_next_decision();
     void end_group();
     void add_custom(const char *name, ggml_custom_op_t callback, NodeContext context);
-    void place_workspace();
+    void measure_workspace();
 
     /// Fails the graph from inside one of its nodes: ggml's threads can't unwind, so it runs out on zeros.
     void give_up(const char *why);
@@ -105,7 +105,7 @@ private:
     std::vector<std::unique_ptr<NodeContext>> contexts_;
     std::vector<ExpertStep *> steps_;
     std::vector<std::unique_ptr<RowFetch>> gathers_;
-    std::vector<std::byte> workspace_; ///< converted activations of the step that runs
+    size_t workspace_bytes_ = 0; ///< converted activations of the step that runs; the store has the memory
     ExpertGroup *active_ = nullptr;
     float placeholder_ = 0; ///< what custom nodes call their output
 };

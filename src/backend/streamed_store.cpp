@@ -1,8 +1,5 @@
 #include "backend/streamed_store.h"
 
-#include "backend/expert_kernel.h"
-
-#include "ggml-cpu.h"
 #include "ggml-impl.h"
 
 #include <algorithm>
@@ -15,16 +12,6 @@ namespace {
 
 double mebibytes(uint64_t bytes) {
     return static_cast<double>(bytes) / (1024.0 * 1024.0);
-}
-
-/// What computing `node` takes beside its output, as we or ggml's CPU backend would do it.
-uint64_t node_workspace(const ggml_tensor *node) {
-    if (node->op != GGML_OP_MUL_MAT_ID && node->op != GGML_OP_MUL_MAT) {
-        return 0;
-    }
-    const uint64_t converted = converted_bytes(node);
-    const bool staged = node->op == GGML_OP_MUL_MAT_ID && stock_has_batch_path(node);
-    return converted + (staged ? ggml_nbytes(node->src[0]) : 0);
 }
 
 } // namespace
@@ -222,11 +209,13 @@ void StreamedStore::observe(const ggml_cgraph *graph) {
     for (int i = 0; i < graph->n_nodes; ++i) {
         const ggml_tensor *node = graph->nodes[i];
         observe_sources(node);
-        if (options_.dry) {
-            graph_workspace_bytes_ = std::max(graph_workspace_bytes_, node_workspace(node));
-        }
         const bool looks = node->op == GGML_OP_MUL_MAT_ID || node->op == GGML_OP_GET_ROWS;
         const StreamedTensor *weight = looks ? find(node->src[0]) : nullptr;
+        if (options_.dry) {
+            const bool ours =
+                weight != nullptr && weight->role == Role::Experts && node->op == GGML_OP_MUL_MAT_ID;
+            graph_workspace_.note(graph, i, options_.threads, ours);
+        }
         if (weight != nullptr && weight->role == Role::Rows) {
             RowTableState &state = row_states_[weight->name];
             (is_graph_input(node->src[1]) ? state.index_is_input : state.index_is_computed) = true;
@@ -287,6 +276,14 @@ Status StreamedStore::ensure_cache(
     }
     published_cache_.store(cache_.get(), std::memory_order_release);
     return {};
+}
+
+std::byte *StreamedStore::workspace(size_t bytes) {
+    if (workspace_.size() < bytes) {
+        workspace_ = {}; // the old one goes first
+        workspace_.resize(bytes);
+    }
+    return workspace_.data();
 }
 
 void StreamedStore::routed(residency::BankId bank, std::span<const uint32_t> experts, size_t per_token) {

@@ -1,6 +1,7 @@
 // What one model keeps outside memory: its expert banks, their cache, its row tables, and what went wrong.
 #pragma once
 
+#include "backend/graph_workspace.h"
 #include "backend/placement.h"
 #include "model/gguf_directory.h"
 #include "residency/expert_cache.h"
@@ -65,6 +66,7 @@ struct StoreOptions {
     /// Nothing is allocated or read: weights are noted when a graph shows them, to learn what a run would
     /// need.
     bool dry = false;
+    int threads = 1; ///< that will compute; only a dry store asks
     /// Bytes of memory that could be taken now, empty if unknown; asked before a table is brought in whole.
     std::function<std::optional<uint64_t>()> memory_left = {};
 };
@@ -128,7 +130,11 @@ public:
 
     /// Largest memory that one graph needs beside its buffers: converted activations, staged weights, the CPU
     /// backend's own workspace. Only known to a dry store. Bytes.
-    [[nodiscard]] uint64_t graph_workspace_bytes() const { return graph_workspace_bytes_; }
+    [[nodiscard]] uint64_t graph_workspace_bytes() const { return graph_workspace_.bytes(); }
+
+    /// Memory for what a step converts, at least `bytes`; one graph computes at a time, so one is enough for
+    /// all graphs of all contexts. Valid until asked for more. Call under compute_mutex.
+    std::byte *workspace(size_t bytes);
 
     /// Allocates the expert cache, unless there is one or nothing to cache. Call after a context was made
     /// (observe() ran), before the first graph. `choose_capacity` is given the plan of a cache without limit,
@@ -211,7 +217,8 @@ private:
     size_t hidden_names_ = 0;
     uint64_t resident_dense_bytes_ = 0;
     uint64_t mapped_bytes_ = 0;
-    uint64_t graph_workspace_bytes_ = 0;
+    GraphWorkspace graph_workspace_;
+    std::vector<std::byte> workspace_;
     std::vector<const StreamedTensor *> dense_; ///< dense weights in our buffers
     mutable std::mutex
         setup_mutex_; ///< guards layers_, row_states_, weight_buffers_ and the making of cache_

@@ -62,6 +62,7 @@ Result<MemoryNeeds> measure_needs(const ModelOptions &model, const SessionOption
         backend::register_device();
         backend::StoreOptions options = store_options(model, expert_access(model, directory));
         options.dry = true;
+        options.threads = session.threads > 0 ? session.threads : storage::physical_cores();
         auto made = backend::StreamedStore::create(directory, std::move(options));
         if (!made) {
             return fail(made.error());
