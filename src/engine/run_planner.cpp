@@ -85,9 +85,12 @@ void Decider::set_budget() {
         plan_.budget_source = "unmeasured";
     }
     if (request_.ram_bytes) {
-        if (plan_.budget_bytes && *request_.ram_bytes > *plan_.budget_bytes) {
-            plan_.warnings.push_back(fmt::format("--ram-mb {} is more than there is: {}",
-                                                 mebibytes(*request_.ram_bytes), plan_.budget_source));
+        // A ceiling may take the system's part, too: it is what a container's limit is.
+        if (facts_.usable_memory && *request_.ram_bytes > *facts_.usable_memory + facts_.held_now) {
+            plan_.warnings.push_back(
+                fmt::format("--ram-mb {} is more than there is: {} MiB can be used now, {} are held already",
+                            mebibytes(*request_.ram_bytes), mebibytes(*facts_.usable_memory),
+                            mebibytes(facts_.held_now)));
         }
         plan_.budget_bytes = request_.ram_bytes;
         plan_.budget_source = "--ram-mb";
