@@ -82,7 +82,7 @@ private:
         plan_ = std::move(*plan);
         if (flags_.plan) {
             say_plan();
-            return {};
+            return output_.status();
         }
         ModelOptions options = plan_.model;
         flags_.session = plan_.session;
@@ -113,12 +113,7 @@ private:
     /// With --plan all of it to standard output; otherwise warnings and the command, to standard error.
     void say_plan() {
         if (flags_.plan) {
-            for (const auto &lines : {telemetry::plan_table(plan_), telemetry::plan_choices(plan_)}) {
-                for (const std::string &line : lines) {
-                    fmt::print("{}\n", line);
-                }
-            }
-            fmt::print("command: {}\n", telemetry::plan_command(plan_));
+            output_.write(telemetry::plan_report(plan_));
         } else {
             std::fprintf(stderr, "plan: %s\n", telemetry::plan_command(plan_).c_str());
         }

@@ -67,17 +67,7 @@ void add_sampling_flags(CLI::App &command, RunFlags &flags) {
     command.add_option("-s,--seed", flags.sampling.seed, "Seed of the sampler (default: random)");
 }
 
-} // namespace
-
-void add_run_flags(CLI::App &command, RunFlags &flags) {
-    command.add_option("-m,--model", flags.model,
-                       "GGUF file, or the first of several shards (default: the embedded model)");
-    CLI::Option *prompt = command.add_option("-p,--prompt", flags.prompt, "The prompt");
-    command.add_option("-f,--file", flags.prompt_file, "Read the prompt from this file")->excludes(prompt);
-    command.add_option("--system-prompt", flags.system_prompt, "System prompt for a chat (-sys)");
-    command.add_option(
-        "-n,--predict,--n-predict", flags.predict,
-        "Tokens to generate; -1: until the text or the context ends (default: 256, in a chat -1)");
+void add_context_flags(CLI::App &command, RunFlags &flags) {
     command
         .add_option("-c,--ctx-size", flags.session.context_tokens,
                     "Context in tokens; 0: 4096, or what the model was trained for if less")
@@ -94,18 +84,13 @@ void add_run_flags(CLI::App &command, RunFlags &flags) {
         .add_option("--ram-mb", flags.ram_mb,
                     "Ceiling on all the memory that the run takes, in MiB (default: what is free now)")
         ->check(CLI::Range(1, 1 << 30));
-    command.add_flag("--plan", flags.plan, "Print what would be done and taken, and why; do nothing");
-    command.add_flag("--auto", flags.automatic,
-                     "Decide all that is not given from the file and the machine (the default)");
-    add_sampling_flags(command, flags);
-    CLI::Option *chat =
-        command.add_flag("--chat", flags.chat, "Apply the model's chat template (default where it has one)");
-    command.add_flag("--raw", flags.raw, "Continue the prompt as it is")->excludes(chat);
+}
+
+void add_cache_flags(CLI::App &command, RunFlags &flags) {
     CLI::Option *stream =
         command.add_flag("--moe-stream", flags.moe_stream, "Stream experts from storage, whatever fits");
-    CLI::Option *resident =
-        command.add_flag("--no-moe-stream", flags.no_moe_stream, "Hold the whole model in memory")
-            ->excludes(stream);
+    command.add_flag("--no-moe-stream", flags.no_moe_stream, "Hold the whole model in memory")
+        ->excludes(stream);
     command
         .add_option("--cache-mb", flags.cache_mb, "Expert cache in MiB, or 'auto': what free memory allows")
         ->check(check_cache)
@@ -113,18 +98,6 @@ void add_run_flags(CLI::App &command, RunFlags &flags) {
     command.add_option("--cache-policy", flags.cache_policy, "How a full cache chooses the experts it drops")
         ->check(CLI::IsMember(policy_names()))
         ->capture_default_str();
-    command
-        .add_option("--route-trace", flags.route_trace, "Write to this file which experts the router chooses")
-        ->excludes(resident);
-    command
-        .add_option(
-            "--lookahead", flags.lookahead,
-            "Guess so many of the next layer's experts and read them ahead: 'auto' (as many as a token "
-            "uses, while that is measured to pay), 'off', or a number")
-        ->check(check_lookahead)
-        ->capture_default_str();
-    command.add_flag("--no-hot-set", flags.no_hot_set,
-                     "Neither begin with the experts that the last run held nor keep them for the next");
     const std::map<std::string, DenseWeights> dense_modes{{"anon", DenseWeights::Anon},
                                                           {"mmap", DenseWeights::Mmap},
                                                           {"warm", DenseWeights::Warm},
@@ -146,6 +119,9 @@ void add_run_flags(CLI::App &command, RunFlags &flags) {
         ->capture_default_str()
         ->needs(stream)
         ->needs(rows);
+}
+
+void add_reading_flags(CLI::App &command, RunFlags &flags) {
     command
         .add_option("--io-threads", flags.io_threads, "Threads that read experts (default: 4, or as probed)")
         ->check(CLI::Range(1, 64));
@@ -161,12 +137,59 @@ void add_run_flags(CLI::App &command, RunFlags &flags) {
         ->capture_default_str();
     command.add_flag("--no-direct", flags.no_direct, "Read through the page cache");
     command.add_flag("--no-repack", flags.no_repack, "Keep dense weights in the file's layout");
+}
+
+void add_guess_flags(CLI::App &command, RunFlags &flags) {
+    command
+        .add_option(
+            "--lookahead", flags.lookahead,
+            "Guess so many of the next layer's experts and read them ahead: 'auto' (as many as a token "
+            "uses, while that is measured to pay), 'off', or a number")
+        ->check(check_lookahead)
+        ->capture_default_str();
+    command.add_flag("--no-hot-set", flags.no_hot_set,
+                     "Neither begin with the experts that the last run held nor keep them for the next");
+}
+
+void add_output_flags(CLI::App &command, RunFlags &flags) {
+    command
+        .add_option("--route-trace", flags.route_trace, "Write to this file which experts the router chooses")
+        ->excludes(command.get_option("--no-moe-stream"));
     command.add_option("--csv", flags.csv, "Write what each token took and read to this file, as a table");
     command.add_option(
         "--progress", flags.progress,
         "Write what happens to this file (or number of an open file descriptor), as lines of JSON");
     command.add_option("--decode-trace", flags.decode_trace,
                        "Write what each node of each graph took to this file; slows the run down");
+}
+
+} // namespace
+
+void add_plan_flags(CLI::App &command, RunFlags &flags) {
+    add_context_flags(command, flags);
+    add_cache_flags(command, flags);
+    add_reading_flags(command, flags);
+}
+
+void add_run_flags(CLI::App &command, RunFlags &flags) {
+    command.add_option("-m,--model", flags.model,
+                       "GGUF file, or the first of several shards (default: the embedded model)");
+    CLI::Option *prompt = command.add_option("-p,--prompt", flags.prompt, "The prompt");
+    command.add_option("-f,--file", flags.prompt_file, "Read the prompt from this file")->excludes(prompt);
+    command.add_option("--system-prompt", flags.system_prompt, "System prompt for a chat (-sys)");
+    command.add_option(
+        "-n,--predict,--n-predict", flags.predict,
+        "Tokens to generate; -1: until the text or the context ends (default: 256, in a chat -1)");
+    add_sampling_flags(command, flags);
+    CLI::Option *chat =
+        command.add_flag("--chat", flags.chat, "Apply the model's chat template (default where it has one)");
+    command.add_flag("--raw", flags.raw, "Continue the prompt as it is")->excludes(chat);
+    add_plan_flags(command, flags);
+    add_guess_flags(command, flags);
+    command.add_flag("--plan", flags.plan, "Print what would be done and taken, and why; do nothing");
+    command.add_flag("--auto", flags.automatic,
+                     "Decide all that is not given from the file and the machine (the default)");
+    add_output_flags(command, flags);
 }
 
 std::string resolved_flags(const CLI::App &command) {

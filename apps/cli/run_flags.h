@@ -48,7 +48,11 @@ struct RunFlags {
     std::string as_resolved; ///< all of them as one line, with defaults, without the text of prompts
 };
 
-/// Adds the flags to `command`; parsing fills `flags`, which outlives it.
+/// Adds to `command` the flags that a plan depends on, and those that say how to read: context, memory,
+/// streaming, storage. `flags` outlives it.
+void add_plan_flags(CLI::App &command, RunFlags &flags);
+
+/// Adds all flags to `command`; parsing fills `flags`, which outlives it.
 void add_run_flags(CLI::App &command, RunFlags &flags);
 
 /// The flags that `command` was given and the defaults of the others, as one line. Prompts are left out: a

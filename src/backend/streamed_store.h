@@ -128,6 +128,12 @@ public:
     /// What a cache is for, as far as graphs have been seen. Thread-safe. Errors: as residency::plan_slots.
     [[nodiscard]] Result<CacheNeeds> cache_needs() const;
 
+    /// The routing decisions that graphs have shown, each with the banks that use it. Thread-safe.
+    [[nodiscard]] std::vector<residency::LayerNeed> layers() const {
+        const std::lock_guard lock(setup_mutex_);
+        return layers_;
+    }
+
     /// Largest memory that one graph needs beside its buffers: converted activations, staged weights, the CPU
     /// backend's own workspace. Only known to a dry store. Bytes.
     [[nodiscard]] uint64_t graph_workspace_bytes() const { return graph_workspace_.bytes(); }

@@ -1,15 +1,9 @@
 #include "engine/memory_needs.h"
 
-#include "backend/streaming_device.h"
-#include "engine/llama_log.h"
-#include "engine/session_state.h"
+#include "engine/paper_model.h"
 #include "storage/memory_facts.h"
 
 #include "llama-ext.h"
-
-#include <algorithm>
-#include <fmt/format.h>
-#include <memory>
 
 namespace sluice::engine {
 
@@ -53,47 +47,16 @@ Status add_store(backend::StreamedStore &store, MemoryNeeds &needs) {
 
 Result<MemoryNeeds> measure_needs(const ModelOptions &model, const SessionOptions &session, bool streaming,
                                   const model::GgufDirectory &directory) {
-    capture_llama_log();
-    init_llama();
-    const LogScope log;
-    std::unique_ptr<backend::StreamedStore> store;
-    std::optional<backend::LoadScope> scope;
-    if (streaming) {
-        backend::register_device();
-        backend::StoreOptions options = store_options(model, expert_access(model, directory));
-        options.dry = true;
-        options.threads = session.threads > 0 ? session.threads : storage::physical_cores();
-        auto made = backend::StreamedStore::create(directory, std::move(options));
-        if (!made) {
-            return fail(made.error());
-        }
-        store = std::move(*made);
-        scope.emplace(*store);
+    auto paper = PaperModel::make(model, session, streaming, directory);
+    if (!paper) {
+        return fail(paper.error());
     }
-    llama_model_params params = llama_model_default_params();
-    params.n_gpu_layers = 0;
-    params.use_extra_bufts = model.repack;
-    params.no_alloc = true;
-    params.load_mode = LLAMA_LOAD_MODE_NONE;
-    params.lazy_mode = LLAMA_LAZY_MODE_OFF;
-    const std::unique_ptr<llama_model, LlamaModelDeleter> loaded(
-        llama_model_load_from_file(model.path.c_str(), params));
-    if (loaded == nullptr) {
-        return fail(ErrorCode::InvalidFormat, fmt::format("cannot load {}: {}", model.path, log.reason()));
-    }
-    const llama_context_params context_options = context_params(*loaded, session);
-    const backend::ContextScope backends;
-    const std::unique_ptr<llama_context, ContextDeleter> context(
-        llama_init_from_model(loaded.get(), context_options));
-    if (context == nullptr) {
-        return fail(ErrorCode::OutOfMemory, fmt::format("cannot lay out a context of {} tokens: {}",
-                                                        context_options.n_ctx, log.reason()));
-    }
+    const llama_context *context = &(*paper)->context();
     MemoryNeeds needs;
-    needs.context_tokens = llama_n_ctx(context.get());
+    needs.context_tokens = llama_n_ctx(context);
     needs.program_bytes = storage::read_process_memory().resident.value_or(0);
-    add_breakdown(context.get(), 1 + backends.backends().size(), needs);
-    if (store != nullptr) {
+    add_breakdown(context, (*paper)->cpu_backends(), needs);
+    if (backend::StreamedStore *store = (*paper)->store()) {
         if (auto added = add_store(*store, needs); !added) {
             return fail(added.error());
         }

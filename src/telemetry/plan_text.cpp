@@ -75,4 +75,14 @@ std::string plan_command(const RunPlan &plan) {
     return command;
 }
 
+std::string plan_report(const RunPlan &plan) {
+    std::string text;
+    for (const auto &lines : {plan_table(plan), plan_choices(plan)}) {
+        for (const std::string &line : lines) {
+            text += line + '\n';
+        }
+    }
+    return text + "command: " + plan_command(plan) + '\n';
+}
+
 } // namespace sluice::telemetry

@@ -17,4 +17,7 @@ std::vector<std::string> plan_choices(const RunPlan &plan);
 /// "sluice run -m ..." with every decision spelled out; running it decides nothing anew.
 std::string plan_command(const RunPlan &plan);
 
+/// All of it, as `--plan` prints it: table, decisions, "command: ...". Lines end with a newline.
+std::string plan_report(const RunPlan &plan);
+
 } // namespace sluice::telemetry

@@ -1,0 +1,61 @@
+#include "engine/paper_model.h"
+
+#include "storage/memory_facts.h"
+
+#include <fmt/format.h>
+
+namespace sluice::engine {
+
+Result<std::unique_ptr<PaperModel>> PaperModel::make(const ModelOptions &model, const SessionOptions &session,
+                                                     bool streaming, const model::GgufDirectory &directory) {
+    capture_llama_log();
+    init_llama();
+    std::unique_ptr<PaperModel> paper(new PaperModel());
+    if (streaming) {
+        backend::register_device();
+        backend::StoreOptions options = store_options(model, expert_access(model, directory));
+        options.dry = true;
+        options.threads = session.threads > 0 ? session.threads : storage::physical_cores();
+        auto store = backend::StreamedStore::create(directory, std::move(options));
+        if (!store) {
+            return fail(store.error());
+        }
+        paper->store_ = std::move(*store);
+        paper->scope_.emplace(*paper->store_);
+    }
+    if (auto loaded = paper->load(model); !loaded) {
+        return fail(loaded.error());
+    }
+    if (auto laid_out = paper->lay_out(session); !laid_out) {
+        return fail(laid_out.error());
+    }
+    return paper;
+}
+
+Status PaperModel::load(const ModelOptions &options) {
+    llama_model_params params = llama_model_default_params();
+    params.n_gpu_layers = 0;
+    params.use_extra_bufts = options.repack;
+    params.no_alloc = true;
+    params.load_mode = LLAMA_LOAD_MODE_NONE;
+    params.lazy_mode = LLAMA_LAZY_MODE_OFF;
+    model_.reset(llama_model_load_from_file(options.path.c_str(), params));
+    if (model_ == nullptr) {
+        return fail(ErrorCode::InvalidFormat, fmt::format("cannot load {}: {}", options.path, log_.reason()));
+    }
+    return {};
+}
+
+Status PaperModel::lay_out(const SessionOptions &options) {
+    const llama_context_params params = context_params(*model_, options);
+    const backend::ContextScope backends;
+    context_.reset(llama_init_from_model(model_.get(), params));
+    if (context_ == nullptr) {
+        return fail(ErrorCode::OutOfMemory,
+                    fmt::format("cannot lay out a context of {} tokens: {}", params.n_ctx, log_.reason()));
+    }
+    cpu_backends_ = 1 + backends.backends().size();
+    return {};
+}
+
+} // namespace sluice::engine
