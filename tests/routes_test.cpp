@@ -168,15 +168,15 @@ TEST(RoutesCommand, FilesThatAreNoTracesAreRefusedWithTheLine) {
         {"", "bad.trace is empty, and so no routing trace"},
         {"2 4\n", "bad.trace holds no routing decisions"},
         {"2 4\n0 0 1\n", "bad.trace has no decoded tokens"},
-        {"# sluice 0.1.0\n", "bad.trace, line 1: this is no routing trace"},
-        {"2\n1 0 1\n", "bad.trace, line 1: a routing trace begins with"},
+        {"# sluice 0.1.0\n", "bad.trace, line 1: '#' is not a number that can stand here"},
+        {"2\n1 0 1\n", "bad.trace, line 1: a trace begins with"},
         {"0 4\n1 0 1\n", "bad.trace, line 1: there is no model of 0 layers with 4 experts"},
         {"4294967295 4294967295\n1 0 1\n", "bad.trace, line 1: there is no model of"},
         {"2 4\n2 0 1\n", "bad.trace, line 2: the phase is"},
         {"2 4\n1 2 1\n", "bad.trace, line 2: layer 2 is not below the 2"},
         {"2 4\n1 0 4\n", "bad.trace, line 2: expert 4 is not below the 4"},
         {"2 4\n1 0\n", "bad.trace, line 2: a phase, a layer and at least one expert"},
-        {"2 4\n1 0 1\n1 0 -1\n", "bad.trace, line 3: this is no routing trace"},
+        {"2 4\n1 0 1\n1 0 -1\n", "bad.trace, line 3: '-1' is not a number that can stand here"},
         {"2 4\n1 0 1\n1 0 1", "bad.trace, line 3: it is cut short"},
     };
     for (const auto &[text, part] : bad) {

@@ -1,16 +1,13 @@
 #include "route_use.h"
 
+#include "telemetry/route_trace.h"
+
 #include <algorithm>
-#include <charconv>
-#include <fmt/format.h>
-#include <span>
 
 namespace sluice::cli {
 
 namespace {
 
-// Beyond any model; a damaged first line must not ask for all memory.
-constexpr uint64_t kMostSlots = uint64_t{1} << 24;
 constexpr size_t kMostPlaces = 400; // at which a window's size over time is looked at: a chart's width
 
 /// One decision of a decoded token.
@@ -30,135 +27,56 @@ struct Trace {
     std::vector<bool> prefilled;
 };
 
-class Reader {
-public:
-    Reader(std::string_view text, std::string_view name) : rest_(text), name_(name) {}
+std::vector<uint32_t> each_once(std::vector<uint32_t> experts) {
+    std::sort(experts.begin(), experts.end());
+    experts.erase(std::unique(experts.begin(), experts.end()), experts.end());
+    return experts;
+}
 
-    Result<Trace> read() {
-        if (const Status header = read_header(); !header) {
-            return fail(header.error());
-        }
-        bool any = false;
-        while (!rest_.empty()) {
-            if (const Status line = read_decision(); !line) {
-                return fail(line.error());
+/// Takes a trace apart into what is counted.
+class Sorter {
+public:
+    explicit Sorter(const telemetry::RouteTrace &trace) {
+        sorted_.layers = trace.layers;
+        sorted_.experts = trace.experts;
+        sorted_.prefilled.resize(size_t{trace.layers} * trace.experts);
+        for (const telemetry::RouteDecision &decision : trace.decisions) {
+            if (decision.prefill) {
+                add_prefill(decision);
+            } else {
+                add_decoded({.layer = decision.layer, .experts = each_once(decision.tokens.front())});
             }
-            any = true;
         }
-        if (!any) {
-            return fail(ErrorCode::InvalidFormat, fmt::format("{} holds no routing decisions", name_));
-        }
-        return std::move(trace_);
     }
+
+    Trace take() { return std::move(sorted_); }
 
 private:
-    [[nodiscard]] Status bad(std::string_view why) const {
-        return fail(ErrorCode::InvalidFormat, fmt::format("{}, line {}: {}", name_, line_, why));
-    }
-
-    /// The numbers of the next line, to numbers_.
-    Status next_line() {
-        ++line_;
-        const size_t end = rest_.find('\n');
-        if (end == std::string_view::npos) {
-            return bad("it is cut short, having no newline");
+    void add_prefill(const telemetry::RouteDecision &decision) {
+        if (first_prefill_layer_ > decision.layer) {
+            first_prefill_layer_ = decision.layer;
+            sorted_.prefill_tokens = 0;
         }
-        std::string_view line = rest_.substr(0, end);
-        rest_.remove_prefix(end + 1);
-        numbers_.clear();
-        for (;;) {
-            line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-            if (line.empty()) {
-                return {};
+        sorted_.prefill_tokens += decision.layer == first_prefill_layer_ ? decision.tokens.size() : 0;
+        for (const std::vector<uint32_t> &experts : decision.tokens) {
+            for (const uint32_t expert : experts) {
+                sorted_.prefilled[size_t{decision.layer} * sorted_.experts + expert] = true;
             }
-            const std::string_view word = line.substr(0, line.find(' '));
-            uint32_t number = 0;
-            const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-            if (error != std::errc() || stop != word.data() + word.size()) {
-                return bad("this is no routing trace, whose lines are numbers");
-            }
-            numbers_.push_back(number);
-            line.remove_prefix(word.size());
-        }
-    }
-
-    Status read_header() {
-        if (rest_.empty()) {
-            return fail(ErrorCode::InvalidFormat, fmt::format("{} is empty, and so no routing trace", name_));
-        }
-        if (Status line = next_line(); !line) {
-            return line;
-        }
-        if (numbers_.size() != 2) {
-            return bad("a routing trace begins with the number of layers and that of experts");
-        }
-        trace_.layers = numbers_[0];
-        trace_.experts = numbers_[1];
-        const uint64_t slots = uint64_t{trace_.layers} * trace_.experts;
-        if (slots == 0 || slots > kMostSlots) {
-            return bad(fmt::format("there is no model of {} layers with {} experts each", trace_.layers,
-                                   trace_.experts));
-        }
-        trace_.prefilled.resize(slots);
-        return {};
-    }
-
-    Status read_decision() {
-        if (Status line = next_line(); !line) {
-            return line;
-        }
-        if (numbers_.size() < 3) {
-            return bad("a phase, a layer and at least one expert are needed");
-        }
-        if (numbers_[0] > 1) {
-            return bad(fmt::format("the phase is 0 (prefill) or 1 (decode), not {}", numbers_[0]));
-        }
-        const uint32_t layer = numbers_[1];
-        if (layer >= trace_.layers) {
-            return bad(fmt::format("layer {} is not below the {} of the first line", layer, trace_.layers));
-        }
-        std::vector<uint32_t> experts(numbers_.begin() + 2, numbers_.end());
-        std::sort(experts.begin(), experts.end());
-        experts.erase(std::unique(experts.begin(), experts.end()), experts.end());
-        if (experts.back() >= trace_.experts) {
-            return bad(fmt::format("expert {} is not below the {} of the first line", experts.back(),
-                                   trace_.experts));
-        }
-        if (numbers_[0] == 0) {
-            add_prefill(layer, experts);
-        } else {
-            add_decoded({.layer = layer, .experts = std::move(experts)});
-        }
-        return {};
-    }
-
-    void add_prefill(uint32_t layer, std::span<const uint32_t> experts) {
-        if (first_prefill_layer_ > layer) {
-            first_prefill_layer_ = layer;
-            trace_.prefill_tokens = 0;
-        }
-        trace_.prefill_tokens += layer == first_prefill_layer_ ? 1 : 0;
-        for (const uint32_t expert : experts) {
-            trace_.prefilled[size_t{layer} * trace_.experts + expert] = true;
         }
         token_ended_ = true;
     }
 
     void add_decoded(Decision decision) {
-        if (trace_.tokens.empty() || token_ended_ || decision.layer <= trace_.tokens.back().back().layer) {
-            trace_.tokens.emplace_back();
+        if (sorted_.tokens.empty() || token_ended_ || decision.layer <= sorted_.tokens.back().back().layer) {
+            sorted_.tokens.emplace_back();
         }
         token_ended_ = false;
-        trace_.tokens.back().push_back(std::move(decision));
+        sorted_.tokens.back().push_back(std::move(decision));
     }
 
-    std::string_view rest_;
-    const std::string_view name_;
-    size_t line_ = 0;
-    std::vector<uint32_t> numbers_;
     uint32_t first_prefill_layer_ = UINT32_MAX;
     bool token_ended_ = true;
-    Trace trace_;
+    Trace sorted_;
 };
 
 template <typename Function>
@@ -213,21 +131,22 @@ void count_tokens(const Trace &trace, RouteUse &use) {
 } // namespace
 
 Result<RouteUse> count_route_use(std::string_view trace, std::string_view name) {
-    auto read = Reader(trace, name).read();
+    const auto read = telemetry::parse_route_trace(trace, name);
     if (!read) {
         return fail(read.error());
     }
+    Trace sorted = Sorter(*read).take();
     RouteUse use;
-    use.layers = read->layers;
-    use.experts = read->experts;
-    use.tokens = read->tokens.size();
-    use.prefill_tokens = read->prefill_tokens;
-    use.prefilled = std::move(read->prefilled);
+    use.layers = sorted.layers;
+    use.experts = sorted.experts;
+    use.tokens = sorted.tokens.size();
+    use.prefill_tokens = sorted.prefill_tokens;
+    use.prefilled = std::move(sorted.prefilled);
     use.uses.resize(size_t{use.layers} * use.experts);
     use.repeats.resize(use.layers);
-    count_tokens(*read, use);
+    count_tokens(sorted, use);
     for (uint64_t length = 1; length <= use.tokens; length *= 2) {
-        use.windows.push_back(count_window(*read, static_cast<uint32_t>(length)));
+        use.windows.push_back(count_window(sorted, static_cast<uint32_t>(length)));
     }
     return use;
 }

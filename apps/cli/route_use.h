@@ -30,9 +30,8 @@ struct RouteUse {
     std::vector<Window> windows;   ///< of 1, 2, 4, ... tokens, as long as the trace has that many
 };
 
-/// Counts a trace: its first line is "LAYERS EXPERTS", the others are "PHASE LAYER EXPERT..." (phase 0:
-/// prefill, 1: one token decoded; the next token begins where the layer number stops growing). `name` begins
-/// the messages. Errors: InvalidFormat, with the number of the first bad line.
+/// Counts a trace in the format of telemetry/route_trace.h. `name` begins the messages. Errors: as
+/// telemetry::parse_route_trace().
 Result<RouteUse> count_route_use(std::string_view trace, std::string_view name);
 
 } // namespace sluice::cli
