@@ -92,6 +92,28 @@ TEST(CliCsv, SaysHowTheRunWasStarted) {
     EXPECT_THAT(table.text, Not(HasSubstr("secret")));
 }
 
+TEST(CliCsv, HasThePlannedCommandAndThePathThatWasGiven) {
+    const ScratchDir dir;
+    const Arguments rest = {"--moe-stream",   "-p",  "x",     "-n",         "2",
+                            "--cache-policy", "lru", "--csv", dir / "a.csv"};
+    const std::string link = dir / "given name.gguf";
+    std::filesystem::create_symlink(embedded(), link);
+    Arguments with_model = rest;
+    with_model.insert(with_model.end(), {"-m", link});
+    const ChildResult given = run(with_model);
+    RunTable table = read_table(dir / "a.csv");
+    EXPECT_EQ(table.preamble["model"], link);
+    EXPECT_EQ("plan: " + table.preamble["plan"], given.err_lines().front());
+    EXPECT_THAT(table.preamble["plan"], StartsWith("sluice run -m '" + link + "' --threads 1 "));
+    EXPECT_THAT(table.preamble["plan"], HasSubstr(" --cache-policy lru"));
+    ASSERT_EQ(run(rest).exit_code, 0);
+    table = read_table(dir / "a.csv");
+    const std::string file = std::filesystem::path(embedded()).filename().string();
+    EXPECT_EQ(table.preamble["model"], file);
+    EXPECT_THAT(table.preamble["plan"], StartsWith("sluice run -m " + file + " --threads 1 "));
+    EXPECT_THAT(table.text, Not(HasSubstr(SLUICE_MODELS)));
+}
+
 TEST(CliCsv, ResidentRunLeavesEmptyWhatItDoesNotHave) {
     const ScratchDir dir;
     ASSERT_EQ(run({"--no-moe-stream", "-n", "3"}, {"--csv", dir / "run.csv"}).exit_code, 0);

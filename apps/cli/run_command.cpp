@@ -16,6 +16,7 @@
 #include "telemetry/summary.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
 #include <memory>
@@ -64,6 +65,7 @@ private:
         if (auto ready = find_prompt(); !ready) {
             return ready;
         }
+        std::string shown = flags_.model.value_or("");
         if (!flags_.model) {
             const auto embedded = embedded_model_path();
             if (!embedded) {
@@ -71,6 +73,8 @@ private:
                             "the embedded model is not where it was installed; name one with -m");
             }
             flags_.model = *embedded;
+            shown =
+                std::filesystem::path(*embedded).filename().string(); // the folder was not the user's choice
             if (!flags_.prompt) {
                 flags_.prompt = kStoryPrompt;
             }
@@ -84,6 +88,7 @@ private:
             say_plan();
             return output_.status();
         }
+        telemetry_.planned(plan_, shown);
         ModelOptions options = plan_.model;
         flags_.session = plan_.session;
         flags_.row_stream = options.row_stream;

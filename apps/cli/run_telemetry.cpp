@@ -1,5 +1,6 @@
 #include "run_telemetry.h"
 
+#include "telemetry/plan_text.h"
 #include "telemetry/run_facts.h"
 
 namespace sluice::cli {
@@ -38,6 +39,14 @@ Status RunTelemetry::open(const RunFlags &flags) {
     return opened ? status() : opened;
 }
 
+void RunTelemetry::planned(RunPlan plan, const std::string &model) {
+    model_ = model;
+    plan.model.path = model;
+    if (csv_ != nullptr) {
+        csv_->add_facts({{"plan", telemetry::plan_command(plan)}});
+    }
+}
+
 void RunTelemetry::loading(float fraction) {
     if (progress_ != nullptr) {
         progress_->load(fraction);
@@ -72,6 +81,7 @@ void RunTelemetry::attach(SessionOptions &options) {
 void RunTelemetry::started(const RunFlags &flags, const ModelOptions &options, const Model &model,
                            const Session &session) {
     if (csv_ != nullptr) {
+        csv_->add_facts({{"model", model_}});
         csv_->add_facts(telemetry::model_facts(model, options, session, flags.session, flags.sampling));
     }
 }

@@ -21,6 +21,9 @@ public:
     /// Makes the files, before anything that takes long. Errors: what can't be written, by name.
     Status open(const RunFlags &flags);
 
+    /// What was decided. `model` is the path as it may be shown: the user's own.
+    void planned(RunPlan plan, const std::string &model);
+
     void loading(float fraction);
     void loaded(const ModelInfo &model);
 
@@ -41,6 +44,7 @@ public:
     [[nodiscard]] Status status() const;
 
 private:
+    std::string model_; ///< as it may be shown
     std::unique_ptr<telemetry::CsvWriter> csv_;
     std::unique_ptr<telemetry::ProgressWriter> progress_;
     std::unique_ptr<telemetry::NodeWriter> nodes_;

@@ -1,5 +1,6 @@
 #include "telemetry/plan_text.h"
 
+#include "residency/eviction_policy.h"
 #include "telemetry/run_facts.h"
 
 #include <fmt/format.h>
@@ -61,6 +62,9 @@ std::string plan_command(const RunPlan &plan) {
     std::string command = "sluice run -m " + shell_word(plan.model.path);
     for (const PlanChoice &choice : plan.choices) {
         command += choice.flag.empty() ? "" : " " + choice.flag;
+    }
+    if (plan.model.cache_policy != ModelOptions().cache_policy) {
+        command += fmt::format(" --cache-policy {}", residency::policy_name(plan.model.cache_policy));
     }
     if (plan.model.dense_weights != DenseWeights::Anon) {
         command += fmt::format(" --dense-weights {}", dense_weights_name(plan.model.dense_weights));

@@ -79,7 +79,6 @@ Facts model_facts(const Model &model, const ModelOptions &options, const Session
     const bool experts = info.streaming && info.expert_banks > 0;
     const RunStats stats = session.stats();
     return {
-        {"model", info.path},
         {"architecture", info.architecture},
         {"description", info.description},
         {"file_bytes", std::to_string(info.file_bytes)},

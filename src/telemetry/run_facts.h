@@ -8,7 +8,8 @@
 
 namespace sluice::telemetry {
 
-/// The model and how it is held, the context, the sampler. `seed` and the like as they were asked for.
+/// What the model is and how it is held, the context, the sampler; not its path. `seed` and the like as they
+/// were asked for.
 Facts model_facts(const Model &model, const ModelOptions &options, const Session &session,
                   const SessionOptions &session_options, const SamplingOptions &sampling);
 
