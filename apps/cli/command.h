@@ -14,6 +14,8 @@ int report(const Error &error);
 
 /// Each adds its subcommand to `app`; when chosen, `exit_code` is set by running it.
 void add_run_command(CLI::App &app, int &exit_code);
+void add_bench_command(CLI::App &app, int &exit_code);
+void add_bench_run_command(CLI::App &app, int &exit_code);
 void add_inspect_command(CLI::App &app, int &exit_code);
 void add_make_model_command(CLI::App &app, int &exit_code);
 void add_replay_command(CLI::App &app, int &exit_code);

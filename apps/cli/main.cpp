@@ -40,6 +40,8 @@ int run(int argc, char **argv) {
     app.require_subcommand(1);
     int exit_code = kOk;
     add_run_command(app, exit_code);
+    add_bench_command(app, exit_code);
+    add_bench_run_command(app, exit_code);
     add_inspect_command(app, exit_code);
     add_make_model_command(app, exit_code);
     add_replay_command(app, exit_code);

@@ -88,4 +88,8 @@ IFileSystem &system_files();
 Status read_fully(IFile &file, uint64_t offset, std::span<std::byte> into, size_t needed, Access access,
                   bool *fell_back);
 
+/// Asks the system to forget what it has cached of the file, so that reading it costs what it costs. It may
+/// keep pages that somebody has mapped.
+void drop_cached(const IFile &file);
+
 } // namespace sluice::storage

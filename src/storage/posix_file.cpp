@@ -308,4 +308,12 @@ IFileSystem &system_files() {
     return files;
 }
 
+void drop_cached([[maybe_unused]] const IFile &file) {
+#ifndef __APPLE__
+    if (const std::optional<int> fd = file.descriptor(Access::Buffered)) {
+        ::posix_fadvise(*fd, 0, 0, POSIX_FADV_DONTNEED);
+    }
+#endif
+}
+
 } // namespace sluice::storage

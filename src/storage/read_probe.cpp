@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <mutex>
 #include <new>
@@ -33,15 +32,6 @@ double mib(double bytes) {
 
 double seconds(Clock::duration span) {
     return std::chrono::duration<double>(span).count();
-}
-
-/// Asks the system to forget what it has cached of the file.
-void drop_cached([[maybe_unused]] const IFile &file) {
-#ifndef __APPLE__
-    if (const std::optional<int> fd = file.descriptor(Access::Buffered)) {
-        ::posix_fadvise(*fd, 0, 0, POSIX_FADV_DONTNEED);
-    }
-#endif
 }
 
 } // namespace
