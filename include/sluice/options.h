@@ -9,6 +9,7 @@
 namespace sluice {
 
 class IRouteSink;
+class IRouteSource;
 struct NodeSample;
 struct TokenSample;
 
@@ -43,6 +44,25 @@ enum class CachePolicy {
     Lfu,     ///< the one used least often
 };
 
+/// What makes a run quicker and its text another than the model's. All off unless asked for by name; a run with
+/// any of them says so wherever its results go.
+struct LossyOptions {
+    /// Experts that each token uses in each layer; 0: as many as the file says.
+    uint32_t n_expert_used = 0;
+    /// While a token is computed, leave out experts that are not in the cache and weigh less than this share of
+    /// what each would if all weighed alike. 0: none.
+    float drop_cold = 0;
+    /// While a token is computed, use experts that are in the cache in the place of chosen ones that are not,
+    /// if their router scores differ by at most this share of the scores' range. 0: never.
+    float substitute = 0;
+    /// For benchmarks: decides in the router's place. It outlives the model.
+    IRouteSource *route_source = nullptr;
+
+    [[nodiscard]] bool any() const {
+        return n_expert_used > 0 || drop_cold > 0 || substitute > 0 || route_source != nullptr;
+    }
+};
+
 /// How to load a model.
 struct ModelOptions {
     std::string path = {}; ///< a GGUF file, or the first of several shards
@@ -66,6 +86,10 @@ struct ModelOptions {
     /// Folder in which to keep what the expert cache held, for the next run of the same file to begin with.
     /// Empty: nowhere.
     std::string hot_set_folder = {};
+    /// Reorder graphs so that what needs no expert runs while slices are on their way. Never changes the
+    /// output; off to measure what it is worth.
+    bool overlap = true;
+    LossyOptions lossy = {};
     bool direct = true; ///< read past the page cache where the file system can
     bool repack = true; ///< let llama.cpp repack dense weights for its fastest kernels
     /// Told every routing decision when experts are streamed; null: nobody. It outlives the model.

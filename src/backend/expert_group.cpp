@@ -44,6 +44,9 @@ void ExpertGroup::begin() {
         judge_guess();
         store_.routed(steps_[0]->uses[0].weight->index, chosen_, static_cast<size_t>(ids_->ne[0]));
     }
+    if (!abandoned_ && weights_ != nullptr) {
+        drop_cold();
+    }
     for (const auto &step : steps_) {
         make_items(*step);
     }
@@ -56,7 +59,9 @@ void ExpertGroup::begin() {
         std::vector<WorkItem *> all;
         for (const auto &step : steps_) {
             for (size_t i = 0; i < step->item_count; ++i) {
-                all.push_back(&step->items[i]);
+                if (!step->items[i].dropped) {
+                    all.push_back(&step->items[i]);
+                }
             }
         }
         const std::lock_guard lock(pump_mutex_);
@@ -146,7 +151,38 @@ void ExpertGroup::make_items(ExpertStep &step) {
             item.next_chunk.store(0, std::memory_order_relaxed);
             item.chunks_done.store(0, std::memory_order_relaxed);
             item.pinned = false;
+            item.dropped = expert.dropped;
         }
+    }
+}
+
+bool ExpertGroup::is_cached(int32_t expert) const {
+    return store_.cache()->holds(slices({&expert, 1}));
+}
+
+/// An expert goes only if all that use it would hardly notice. Where the stock kernel multiplies, it needs all.
+void ExpertGroup::drop_cold() {
+    if (std::any_of(steps_.begin(), steps_.end(),
+                    [](const auto &step) { return step->kind == StepKind::Stage; })) {
+        return;
+    }
+    const auto weight = [this](int64_t position, int64_t token) {
+        return *reinterpret_cast<const float *>(static_cast<const char *>(weights_->data) +
+                                                position * weights_->nb[1] + token * weights_->nb[2]);
+    };
+    const int64_t used = ids_->ne[0];
+    for (Expert &expert : experts_) {
+        const std::span<const TokenUse> uses(token_uses_.data() + expert.first, expert.count);
+        expert.dropped = std::all_of(uses.begin(), uses.end(), [&](const TokenUse &use) {
+            float sum = 0;
+            for (int64_t position = 0; position < used; ++position) {
+                sum += weight(position, use.token);
+            }
+            return weight(use.position, use.token) <
+                   store_.lossy().drop_cold * sum / static_cast<float>(used);
+        });
+        expert.dropped = expert.dropped && !is_cached(expert.id);
+        store_.counters.dropped_experts += expert.dropped ? 1 : 0;
     }
 }
 
@@ -199,7 +235,8 @@ bool ExpertGroup::pump() {
         const auto lacking = [&step] {
             std::vector<WorkItem *> items;
             for (size_t i = 0; i < step.item_count; ++i) {
-                if (step.items[i].slot.load(std::memory_order_relaxed) == nullptr) {
+                if (!step.items[i].dropped &&
+                    step.items[i].slot.load(std::memory_order_relaxed) == nullptr) {
                     items.push_back(&step.items[i]);
                 }
             }
@@ -316,7 +353,7 @@ bool ExpertGroup::sweep(ExpertStep &step, StepThread &self, bool &waiting) {
         if (state == residency::SlotState::Failed) {
             store_.set_error(slot->error);
         }
-        const bool zero = store_.failed();
+        const bool zero = item.dropped || store_.failed();
         if (state != residency::SlotState::Ready && !zero) {
             waiting = true;
             continue;

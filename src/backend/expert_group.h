@@ -40,6 +40,7 @@ struct WorkItem {
     std::atomic<int32_t> next_chunk{0};
     std::atomic<int32_t> chunks_done{0};
     bool pinned = false; ///< guarded by the group's pump lock
+    bool dropped = false; ///< its output is zeros, and no slot is asked for
 };
 
 /// Matmuls that run as one node: adjacent ones on the same activations (gate and up), or a single one.
@@ -91,6 +92,13 @@ public:
     /// The slices of `experts` in the order in which the group's steps use them.
     [[nodiscard]] std::vector<residency::SliceKey> slices(std::span<const int32_t> experts) const;
 
+    /// Whether all slices of this expert are in the cache or on their way. Not for a number out of range.
+    [[nodiscard]] bool is_cached(int32_t expert) const;
+
+    /// Lets begin() leave out missing experts that weigh little (LossyOptions::drop_cold); `weights` are
+    /// known by then: a float for each position and token.
+    void set_weights(const ggml_tensor *weights) { weights_ = weights; }
+
     /// What the decision is guessed to be, for begin() to compare with what it is.
     void expect(std::span<const int32_t> experts) { expected_.assign(experts.begin(), experts.end()); }
 
@@ -102,12 +110,14 @@ private:
         int32_t id = 0;
         uint32_t first = 0; ///< into token_uses_
         uint32_t count = 0;
+        bool dropped = false;
     };
 
     bool route();
     void route_nowhere();
     void read_ahead() const;
     void judge_guess();
+    void drop_cold();
     void make_items(ExpertStep &step);
     bool fits_at_once() const;
     bool pump();
@@ -117,6 +127,7 @@ private:
     void finish_item(WorkItem &item, StepThread &self);
 
     const ggml_tensor *ids_;
+    const ggml_tensor *weights_ = nullptr; ///< null: nothing is left out
     StreamedStore &store_;
     ExpertGroup *next_ = nullptr;
     std::vector<std::unique_ptr<ExpertStep>> steps_;

@@ -84,9 +84,12 @@ bool GraphPlan::is_row_node(const ggml_tensor *node) const {
 
 void GraphPlan::rewrite(const ggml_cgraph *graph) {
     find_decisions(graph);
-    // At most three custom nodes take the place of an expert matmul or come with a gather, two with a
+    if (store_.lossy().any()) {
+        find_lossy(graph);
+    }
+    // At most three custom nodes take the place of an expert matmul or come with a gather, three with a
     // decision, two at the start.
-    const size_t most = static_cast<size_t>(graph->n_nodes) * 3 + decisions_.size() * 2 + 2;
+    const size_t most = static_cast<size_t>(graph->n_nodes) * 3 + decisions_.size() * 3 + 2;
     context_.reset(
         ggml_init({.mem_size = ggml_tensor_overhead() * most, .mem_buffer = nullptr, .no_alloc = true}));
     if (context_ == nullptr) {
@@ -104,6 +107,7 @@ void GraphPlan::rewrite(const ggml_cgraph *graph) {
             nodes_.push_back(graph->nodes[i]);
             copy_router_behind(graph->nodes[i++]);
         }
+        choose_otherwise(i);
         begin_what_is_known(i);
     }
     if (gathers_.empty()) {
@@ -139,8 +143,48 @@ void GraphPlan::find_decisions(const ggml_cgraph *graph) {
         for (int i = 0; i < graph->n_nodes; ++i) {
             decision.known_after = graph->nodes[i] == producer ? i : decision.known_after;
         }
+        decision.begins_after = decision.known_after;
         if (store_.looks_ahead() && decision.ids->ne[1] == 1) {
             decision.router = find_router(decision.ids, store_);
+        }
+    }
+}
+
+/// Sees to it that decisions change as the user has asked by name.
+void GraphPlan::find_lossy(const ggml_cgraph *graph) {
+    for (size_t layer = 0; layer < decisions_.size(); ++layer) {
+        Decision &decision = decisions_[layer];
+        if (decision.ids->ne[1] != 1) {
+            continue; // a prompt reads each expert once, however many tokens use it
+        }
+        const char *refusal = nullptr;
+        decision.choice =
+            LossyChoice::create(decision.ids, static_cast<uint32_t>(layer), store_, &refusal);
+        if (refusal != nullptr) {
+            store_.say_once(refusal);
+        }
+        if (store_.lossy().drop_cold <= 0) {
+            continue;
+        }
+        decision.weights = routing_weights(graph, decision.last_use, decision.ids);
+        int known = -1;
+        for (int i = 0; decision.weights != nullptr && graph->nodes[i] != decision.first_use; ++i) {
+            known = graph->nodes[i] == view_root(decision.weights) ? i : known;
+        }
+        if (known < 0) {
+            decision.weights = nullptr;
+            store_.say_once("--drop-cold does nothing in a layer whose experts are not weighted after the router "
+                            "and before they compute");
+        }
+        decision.begins_after = std::max(decision.known_after, known);
+    }
+}
+
+/// Directly behind what computes a decision's ids: what chooses others in their place.
+void GraphPlan::choose_otherwise(int next) {
+    for (Decision &decision : decisions_) {
+        if (decision.choice != nullptr && decision.known_after == next - 1) {
+            add_custom("choose_experts", choose_experts, {.plan = this, .choice = decision.choice.get()});
         }
     }
 }
@@ -163,7 +207,7 @@ void GraphPlan::guess_what_is_certain() {
 /// Nodes before `next` have been rewritten.
 void GraphPlan::begin_what_is_known(int next) {
     const bool free = begun_ == 0 || decisions_[begun_ - 1].last_use < next;
-    if (begun_ < decisions_.size() && free && decisions_[begun_].known_after < next) {
+    if (begun_ < decisions_.size() && free && decisions_[begun_].begins_after < next) {
         begin_next_decision();
     }
 }
@@ -173,6 +217,10 @@ void GraphPlan::begin_next_decision() {
     groups_.push_back(std::make_unique<ExpertGroup>(decision.ids, store_));
     if (groups_.size() > 1) {
         groups_[groups_.size() - 2]->set_next(groups_.back().get());
+    }
+    groups_.back()->set_weights(decision.weights);
+    if (decision.choice != nullptr) {
+        decision.choice->set_target(groups_.back().get());
     }
     if (decision.guess != nullptr) {
         decision.guess->set_target(groups_.back().get());

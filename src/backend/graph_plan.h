@@ -4,6 +4,7 @@
 
 #include "backend/expert_group.h"
 #include "backend/lookahead.h"
+#include "backend/lossy_choice.h"
 #include "backend/router.h"
 #include "backend/row_fetch.h"
 #include "backend/streamed_store.h"
@@ -48,6 +49,7 @@ private:
         ExpertStep *step = nullptr;
         RowFetch *rows = nullptr;
         Lookahead *guess = nullptr;
+        LossyChoice *choice = nullptr;
     };
     /// One routing decision: adjacent expert matmuls that share their ids.
     struct Decision {
@@ -58,6 +60,9 @@ private:
         std::optional<Router> router = {};      ///< where looking ahead makes sense
         std::unique_ptr<Lookahead> guess = {};  ///< of this decision, made before it
         bool copied_router = false;             ///< that guess needs the decision before this one
+        int begins_after = -1;                  ///< index of the node whose result begin() needs
+        const ggml_tensor *weights = nullptr;   ///< where missing experts are to be left out
+        std::unique_ptr<LossyChoice> choice = {};
     };
     struct ContextDeleter {
         void operator()(ggml_context *context) const { ggml_free(context); }
@@ -76,6 +81,8 @@ private:
     static bool activations_outlive_begin(const Decision &decision);
     void copy_router_behind(const ggml_tensor *node);
     void copy_next_router(size_t index);
+    void find_lossy(const ggml_cgraph *graph);
+    void choose_otherwise(int next);
     void begin_what_is_known(int next);
     void begin_next_decision();
     void end_group();
@@ -87,6 +94,7 @@ private:
 
     static void begin_experts(ggml_tensor *, int thread, int, void *context);
     static void guess_experts(ggml_tensor *, int thread, int, void *context);
+    static void choose_experts(ggml_tensor *, int thread, int, void *context);
     static void convert(ggml_tensor *, int thread, int, void *context);
     static void compute(ggml_tensor *, int thread, int, void *context);
     static void unstage(ggml_tensor *, int thread, int, void *context);

@@ -35,6 +35,18 @@ void GraphPlan::guess_experts(ggml_tensor *, int thread, int, void *context) {
     }
 }
 
+void GraphPlan::choose_experts(ggml_tensor *, int thread, int, void *context) {
+    if (thread == 0) {
+        const NodeContext &node = *static_cast<NodeContext *>(context);
+        const CacheTime time(node.plan->store_);
+        try {
+            node.choice->make();
+        } catch (const std::exception &error) {
+            node.plan->give_up(error.what());
+        }
+    }
+}
+
 void GraphPlan::convert(ggml_tensor *, int, int, void *context) {
     ExpertGroup::convert(*static_cast<NodeContext *>(context)->step);
 }

@@ -1,6 +1,7 @@
 #include "backend/intercepted_backend.h"
 
 #include "backend/graph_plan.h"
+#include "backend/overlap.h"
 #include "backend/step_clock.h"
 #include "backend/streaming_device.h"
 
@@ -150,12 +151,15 @@ ggml_status graph_compute(ggml_backend_t backend, ggml_cgraph *graph) {
     }
 }
 
-/// Called for every graph that llama.cpp reserves or allocates; we only look.
+/// Called for every graph that llama.cpp reserves or allocates, before it gets memory.
 void graph_optimize(ggml_backend_t, ggml_cgraph *graph, ggml_backend_graph_optimize_params *) {
     try {
         StreamedStore *store = store_in(graph);
         if (store != nullptr && (store->rows() != nullptr || store->cache() == nullptr)) {
             store->observe(graph);
+        }
+        if (store != nullptr && store->has_banks() && store->overlaps()) {
+            store->counters.nodes_brought_forward += bring_forward_independent_nodes(graph, *store);
         }
     } catch (const std::exception &error) {
         std::fprintf(stderr, "sluice: %s\n", error.what());

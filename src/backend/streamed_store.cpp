@@ -388,6 +388,13 @@ uint64_t StreamedStore::streamed_bytes() const {
     return bytes;
 }
 
+void StreamedStore::say_once(const std::string &what) {
+    const std::lock_guard lock(setup_mutex_);
+    if (said_.insert(what).second) {
+        std::fprintf(stderr, "sluice: %s\n", what.c_str());
+    }
+}
+
 void StreamedStore::set_error(Error error) {
     std::lock_guard lock(error_mutex_);
     if (!error_) {

@@ -60,6 +60,9 @@ struct StoreOptions {
     CachePolicy policy = CachePolicy::NextUse;
     IRouteSink *route_sink = nullptr;          ///< told every routing decision; null: nobody
     storage::IReadEngine *row_reads = nullptr; ///< needed if placement.rows
+    LossyOptions lossy = {};
+    /// Whether graphs are reordered so that what needs no slice runs while slices are on their way.
+    bool overlap = true;
     /// Whether plans of a token's graph guess the next layer's experts; see set_lookahead_experts().
     bool lookahead = true;
     size_t row_window_bytes = 0; ///< what all row tables together keep in memory
@@ -85,9 +88,11 @@ struct StoreCounters {
     std::atomic<uint64_t> staged_steps{0};      ///< expert matmuls run by the stock kernel on staged weights
     std::atomic<uint64_t> materialized{0}; ///< weights brought in whole because a graph used them otherwise
     std::atomic<uint64_t> row_stall_nanoseconds{0};   ///< no compute thread multiplied: all waited for rows
+    std::atomic<uint64_t> nodes_brought_forward{0}; ///< to run while slices are on their way
     std::atomic<uint64_t> guessed_experts{0};         ///< that the next layer was expected to choose
     std::atomic<uint64_t> rightly_guessed_experts{0}; ///< of those, chosen
-    std::atomic<uint64_t> guessing_graphs{0};         ///< graphs computed with lookahead on
+    std::atomic<uint64_t> dropped_experts{0};         ///< see LossyOptions
+    std::atomic<uint64_t> substituted_experts{0};
 };
 
 /// Per model; shared by all contexts on it. Loading is single-threaded; afterwards one graph at a time
@@ -189,6 +194,10 @@ public:
 
     /// How many of the next layer's experts to guess and read ahead while a token is computed; 0: none.
     /// Read when a graph begins. Thread-safe.
+    [[nodiscard]] const LossyOptions &lossy() const { return options_.lossy; }
+    /// Says `what` on stderr, unless it has been said.
+    void say_once(const std::string &what);
+    [[nodiscard]] bool overlaps() const { return options_.overlap; }
     [[nodiscard]] bool looks_ahead() const { return options_.lookahead; }
     void set_lookahead_experts(uint32_t count) { lookahead_experts_.store(count, std::memory_order_relaxed); }
     [[nodiscard]] uint32_t lookahead_experts() const {
@@ -235,6 +244,7 @@ private:
     std::unique_ptr<residency::ExpertCache> cache_;
     std::atomic<residency::ExpertCache *> published_cache_{nullptr};
     std::atomic<uint32_t> lookahead_experts_{0};
+    std::set<std::string> said_; ///< guarded by setup_mutex_
     std::atomic<bool> failed_{false};
     std::mutex error_mutex_;
     std::optional<Error> error_;

@@ -23,6 +23,9 @@ ExpertStats expert_stats(const ModelState &model) {
     stats.graphs = store.counters.graphs;
     stats.staged_steps = store.counters.staged_steps;
     stats.materialized = store.counters.materialized;
+    stats.dropped_experts = store.counters.dropped_experts;
+    stats.substituted_experts = store.counters.substituted_experts;
+    stats.nodes_brought_forward = store.counters.nodes_brought_forward;
     stats.lookahead.experts = store.counters.guessed_experts;
     stats.lookahead.right = store.counters.rightly_guessed_experts;
     stats.token_working_set_bytes = store.token_working_set();

@@ -95,6 +95,9 @@ public:
     /// routed() ends them. A warm start's only fill slots that hold nothing. Thread-safe.
     void guess(Guess kind, std::span<const SliceKey> keys);
 
+    /// Whether all of `keys` are there or on their way. Thread-safe.
+    [[nodiscard]] bool holds(std::span<const SliceKey> keys) const;
+
     /// The slices that are there, the most often asked for first.
     [[nodiscard]] std::vector<SliceKey> residents() const;
 

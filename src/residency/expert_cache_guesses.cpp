@@ -73,6 +73,12 @@ void ExpertCache::ask(Slot &slot) {
     }
 }
 
+bool ExpertCache::holds(std::span<const SliceKey> keys) const {
+    const std::lock_guard lock(mutex_);
+    return std::all_of(keys.begin(), keys.end(),
+                       [this](const SliceKey &key) { return slot_of_[key.bank][key.expert] >= 0; });
+}
+
 std::vector<SliceKey> ExpertCache::residents() const {
     std::vector<std::pair<uint32_t, SliceKey>> found;
     {
