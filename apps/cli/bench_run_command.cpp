@@ -29,6 +29,7 @@ struct BenchRunFlags {
 /// alike, and a model without a vocabulary will do.
 std::vector<Token> made_up_tokens(size_t count, size_t vocabulary) {
     std::vector<Token> tokens;
+    tokens.reserve(count);
     for (uint32_t i = 0; i < count; ++i) {
         uint32_t state = i * 2654435761U + 12345U;
         state ^= state >> 16U;

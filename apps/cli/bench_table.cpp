@@ -101,6 +101,7 @@ std::string aligned(const std::vector<Cells> &rows) {
 template <typename Value>
 std::vector<double> of_runs(const BenchResult &result, Value value) {
     std::vector<double> values;
+    values.reserve(result.runs.size());
     for (const BenchRun &run : result.runs) {
         values.push_back(value(run));
     }

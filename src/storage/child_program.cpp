@@ -108,6 +108,7 @@ Result<ProgramRun> run_program(const std::string &path, const std::vector<std::s
     std::vector<std::string> texts{path};
     texts.insert(texts.end(), arguments.begin(), arguments.end());
     std::vector<char *> argv;
+    argv.reserve(texts.size() + 1);
     for (std::string &text : texts) {
         argv.push_back(text.data());
     }
