@@ -93,7 +93,8 @@ TEST(CliBench, NumbersAreThoseOfTheRuns) {
                     1e-9);
     }
     EXPECT_LT(all["settings"][0]["hit_rate"], all["settings"][1]["hit_rate"]);
-    EXPECT_EQ(all["settings"][0]["runs"][0]["hits"], all["settings"][0]["runs"][1]["hits"])
+    // With room for all. Else a slot whose read is under way can't be chosen, so hits depend on timing.
+    EXPECT_EQ(all["settings"][1]["runs"][0]["hits"], all["settings"][1]["runs"][1]["hits"])
         << "the same tokens";
 }
 
