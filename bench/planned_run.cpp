@@ -1,6 +1,6 @@
 // A run as planned under a ceiling: what was predicted against what was taken. Prints one JSON object.
 //
-//   planned_run MODEL RAM_MIB THREADS PROMPT_TOKENS TOKENS
+//   planned_run MODEL RAM_MIB THREADS PROMPT_TOKENS TOKENS [CONTEXT]
 
 #include "bench_prompt.h"
 
@@ -18,6 +18,10 @@ namespace {
 int failed(const sluice::Error &error) {
     std::fprintf(stderr, "planned_run: %s\n", error.message.c_str());
     return 1;
+}
+
+uint32_t number(const char *text) {
+    return static_cast<uint32_t>(std::strtoul(text, nullptr, 10));
 }
 
 /// The highest charge of this process's memory control group, if it has one of its own.
@@ -46,13 +50,14 @@ std::optional<uint64_t> group_peak_bytes() {
 } // namespace
 
 int main(int argc, char **argv) {
-    if (argc != 6) {
-        std::fprintf(stderr, "usage: planned_run MODEL RAM_MIB THREADS PROMPT_TOKENS TOKENS\n");
+    if (argc != 6 && argc != 7) {
+        std::fprintf(stderr, "usage: planned_run MODEL RAM_MIB THREADS PROMPT_TOKENS TOKENS [CONTEXT]\n");
         return 2;
     }
-    auto plan = sluice::plan_run({.model = {.path = argv[1], .stream = sluice::StreamMode::Force},
-                                  .session = {.threads = std::atoi(argv[3])},
-                                  .ram_bytes = std::strtoull(argv[2], nullptr, 10) << 20U});
+    auto plan = sluice::plan_run(
+        {.model = {.path = argv[1], .stream = sluice::StreamMode::Force},
+         .session = {.context_tokens = argc == 7 ? number(argv[6]) : 0, .threads = std::atoi(argv[3])},
+         .ram_bytes = std::strtoull(argv[2], nullptr, 10) << 20U});
     if (!plan) {
         return failed(plan.error());
     }
@@ -77,6 +82,7 @@ int main(int argc, char **argv) {
         }
     }
     nlohmann::json result;
+    result["architecture"] = model->info().architecture;
     result["predicted_mib"] = static_cast<double>(plan->peak_bytes) / 1048576.0;
     result["measured_mib"] = static_cast<double>(sluice::bench::peak_resident_bytes()) / 1048576.0;
     result["ratio"] = result["measured_mib"].get<double>() / result["predicted_mib"].get<double>();

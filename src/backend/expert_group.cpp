@@ -428,6 +428,15 @@ void ExpertGroup::end() {
             }
         }
         step->item_count = 0;
+        if (ids_->ne[1] > 1) {
+            step->items.reset();
+            step->item_capacity = 0;
+        }
+    }
+    if (ids_->ne[1] > 1) {
+        // A prompt's lists are long, and each layer of each graph kept would hold its own.
+        token_uses_ = std::vector<TokenUse>();
+        chosen_ = std::vector<uint32_t>();
     }
     all_acquired_.store(true, std::memory_order_release);
 }

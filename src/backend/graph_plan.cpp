@@ -89,13 +89,16 @@ void GraphPlan::rewrite(const ggml_cgraph *graph) {
     }
     // At most three custom nodes take the place of an expert matmul or come with a gather, three with a
     // decision, two at the start.
-    const size_t most = static_cast<size_t>(graph->n_nodes) * 3 + decisions_.size() * 3 + 2;
+    const auto replaced =
+        std::count_if(graph->nodes, graph->nodes + graph->n_nodes,
+                      [this](const auto *node) { return is_expert_node(node) || is_row_node(node); });
+    const size_t most = static_cast<size_t>(replaced) * 3 + decisions_.size() * 3 + 2;
     context_.reset(
         ggml_init({.mem_size = ggml_tensor_overhead() * most, .mem_buffer = nullptr, .no_alloc = true}));
     if (context_ == nullptr) {
         throw std::bad_alloc();
     }
-    nodes_.reserve(static_cast<size_t>(graph->n_nodes) + 64);
+    nodes_.reserve(static_cast<size_t>(graph->n_nodes) + most);
     add_custom("start_rows", start_rows, {.plan = this});
     guess_what_is_certain();
     for (int i = 0; i < graph->n_nodes;) {

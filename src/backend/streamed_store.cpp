@@ -280,7 +280,7 @@ Status StreamedStore::ensure_cache(
 
 std::byte *StreamedStore::workspace(size_t bytes) {
     if (workspace_.size() < bytes) {
-        workspace_ = {}; // the old one goes first
+        workspace_ = std::vector<std::byte>(); // the old one goes first
         workspace_.resize(bytes);
     }
     return workspace_.data();

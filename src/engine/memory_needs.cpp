@@ -19,11 +19,23 @@ void add_breakdown(const llama_context *context, size_t cpu_backends, MemoryNeed
     }
 }
 
+/// llama.cpp describes a graph in memory for as many nodes as the model may ever have. Beside the description
+/// that it reserved with, which is there already, it keeps one of a graph with outputs: all that a session
+/// computes.
+uint64_t graph_description(llama_context *context) {
+    ggml_cgraph *graph = llama_graph_reserve(context, 1, 1, 1);
+    if (graph == nullptr) {
+        return 0;
+    }
+    const auto nodes = static_cast<size_t>(ggml_graph_size(graph));
+    return ggml_tensor_overhead() * nodes + ggml_graph_overhead_custom(nodes, false);
+}
+
 Status add_store(backend::StreamedStore &store, MemoryNeeds &needs) {
     needs.dense_bytes += store.resident_dense_bytes();
     needs.load_peak_bytes = needs.program_bytes + needs.dense_bytes + store.placement.load_transient_bytes();
     needs.mapped_bytes = store.mapped_bytes();
-    needs.workspace_bytes = store.graph_workspace_bytes();
+    needs.workspace_bytes += store.graph_workspace_bytes();
     needs.expert_bytes = store.streamed_bytes();
     needs.row_table_bytes = store.row_table_bytes();
     for (const backend::TableCandidate &table : store.placement.tables()) {
@@ -56,6 +68,7 @@ Result<MemoryNeeds> measure_needs(const ModelOptions &model, const SessionOption
     needs.context_tokens = llama_n_ctx(context);
     needs.program_bytes = storage::read_process_memory().resident.value_or(0);
     add_breakdown(context, (*paper)->cpu_backends(), needs);
+    needs.workspace_bytes = graph_description(context);
     if (backend::StreamedStore *store = (*paper)->store()) {
         if (auto added = add_store(*store, needs); !added) {
             return fail(added.error());

@@ -20,11 +20,12 @@ struct TableNeed {
 
 /// Bytes, unless named otherwise, of one way to run a model (streamed or not, with rows or without).
 struct MemoryNeeds {
-    uint64_t dense_bytes = 0;     ///< weights in anonymous memory, repacked sizes where repacked
-    uint64_t mapped_bytes = 0;    ///< weights mapped from the file
-    uint64_t context_bytes = 0;   ///< KV cache and other per-sequence state
-    uint64_t compute_bytes = 0;   ///< compute buffers
-    uint64_t workspace_bytes = 0; ///< converted activations, staged weights
+    uint64_t dense_bytes = 0;   ///< weights in anonymous memory, repacked sizes where repacked
+    uint64_t mapped_bytes = 0;  ///< weights mapped from the file
+    uint64_t context_bytes = 0; ///< KV cache and other per-sequence state
+    uint64_t compute_bytes = 0; ///< compute buffers
+    uint64_t workspace_bytes =
+        0; ///< a graph's description, converted activations, staged weights, ggml's own
     /// The process while it loads: llama.cpp holds the largest weight twice for a moment.
     uint64_t load_peak_bytes = 0;
     uint64_t program_bytes = 0; ///< this process with vocabulary and tensor descriptions, before any weight
