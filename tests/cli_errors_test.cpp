@@ -85,6 +85,15 @@ TEST(CliUsage, BadFlagsAreNamed) {
     }
 }
 
+TEST(CliUsage, AndroidsMemoryForDenseWeightsIsAUsageErrorElsewhere) {
+#ifdef __ANDROID__
+    GTEST_SKIP() << "this is Android";
+#endif
+    expect_refused_in_both_modes({"--dense-weights", "ahwb"}, usage,
+                                 "--dense-weights ahwb needs Android's AHardwareBuffer");
+    expect_refused(run({"--dense-weights", "ahwb", "--plan"}), usage, "Android's AHardwareBuffer");
+}
+
 TEST(CliUsage, CommandMustBeOneThatThereIs) {
     expect_refused(sluice({}), usage, "A subcommand is required");
     expect_refused(sluice({"walk"}), usage, "there is no command 'walk'");

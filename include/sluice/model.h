@@ -56,8 +56,8 @@ struct RowTableInfo {
 class Model {
 public:
     /// Loads `options.path`. With several models in one process, each has its own cache and readers.
-    /// Errors: NotFound, PermissionDenied, InvalidFormat, InvalidArgument (io_threads), Io, OutOfMemory,
-    /// Cancelled.
+    /// Errors: NotFound, PermissionDenied, InvalidFormat, InvalidArgument (io_threads, dense_weights that
+    /// this build can't have), Io, OutOfMemory, Cancelled.
     static Result<Model> load(const ModelOptions &options);
 
     /// For tests and other engines: a handle on a model that was loaded some other way.

@@ -14,6 +14,15 @@ constexpr size_t kResidencySamples = 4096;
 
 } // namespace
 
+Status check_dense_weights(DenseWeights mode) {
+    if (mode == DenseWeights::Ahwb) {
+        return fail(ErrorCode::InvalidArgument,
+                    "--dense-weights ahwb needs Android's AHardwareBuffer, which this build does not have; "
+                    "without the flag dense weights are in anonymous memory");
+    }
+    return {};
+}
+
 Status warm_dense_weights(const ModelState &model, const std::function<bool(float)> &progress) {
     if (model.options.dense_weights != DenseWeights::Warm || model.store == nullptr) {
         return {};

@@ -5,6 +5,9 @@
 
 namespace sluice::engine {
 
+/// Whether this build can hold dense weights so. Errors: InvalidArgument.
+Status check_dense_weights(DenseWeights mode);
+
 /// Reads the mapped dense weights in, in file order, when DenseWeights::Warm was asked for. `progress` (may
 /// be empty) is called with 0..1; false cancels. Errors: Cancelled.
 Status warm_dense_weights(const ModelState &model, const std::function<bool(float)> &progress);

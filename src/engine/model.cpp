@@ -254,6 +254,9 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
     const storage::ProcessIo io_before = storage::read_process_io();
     capture_llama_log();
     init_llama();
+    if (auto possible = check_dense_weights(options.dense_weights); !possible) {
+        return fail(possible.error());
+    }
 
     auto directory = model::GgufDirectory::open(options.path, options.direct, files);
     if (!directory) {
@@ -271,10 +274,6 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
     state->info.streaming = mode.stream;
     state->info.mode_reason = options.mode_reason.empty() ? mode.reason : options.mode_reason;
     state->info.file_bytes = state->directory->file_bytes();
-    if (options.dense_weights == DenseWeights::Ahwb) {
-        return fail(ErrorCode::Unsupported,
-                    "--dense-weights ahwb needs Android's AHardwareBuffer, which this build does not have");
-    }
     if (!mode.stream && options.dense_weights == DenseWeights::Locked) {
         state->info.dense_note = "the model is resident: llama.cpp locks as much of it as the system allows";
     }

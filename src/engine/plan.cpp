@@ -1,5 +1,6 @@
 #include "sluice/plan.h"
 
+#include "engine/dense_weights.h"
 #include "engine/llama_log.h"
 #include "engine/memory_needs.h"
 #include "engine/run_planner.h"
@@ -28,6 +29,9 @@ std::optional<int> probed_threads(const std::string &path) {
 
 Result<RunPlan> plan_run(const PlanRequest &request) {
     engine::capture_llama_log();
+    if (auto possible = engine::check_dense_weights(request.model.dense_weights); !possible) {
+        return fail(possible.error());
+    }
     try {
         auto directory =
             model::GgufDirectory::open(request.model.path, request.model.direct, storage::system_files());
