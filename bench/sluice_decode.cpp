@@ -5,7 +5,7 @@
 // LAYOUT: repack or no-repack, then "+rows" for row streaming, "+mmap" for mapped dense weights, "+csv" for
 // writing what each token took to a table in the temporary directory, "+uringN" and "+threadsN" for reading
 // experts with N reads in flight or by N threads, "+look" for lookahead on trial and "+lookN" for N experts
-// (else off).
+// (else off), "+nooverlap" for graphs in llama.cpp's order.
 
 #include "bench_prompt.h"
 
@@ -47,6 +47,7 @@ sluice::ModelOptions model_options(const std::string &path, uint64_t cache_mib, 
                                  .row_stream = asks("+rows"),
                                  .repack = !asks("no-repack")};
     options.dense_weights = asks("+mmap") ? sluice::DenseWeights::Mmap : sluice::DenseWeights::Anon;
+    options.overlap = !asks("+nooverlap");
     if (const auto experts = number_after(layout, "+look"); !experts) {
         options.lookahead = 0;
     } else if (*experts > 0) {
@@ -72,8 +73,9 @@ int failed(const sluice::Error &error) {
 
 int main(int argc, char **argv) {
     if (argc != 7) {
-        std::fprintf(stderr, "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS "
-                             "repack|no-repack[+rows][+mmap][+csv][+uringN|+threadsN][+look[N]]\n");
+        std::fprintf(stderr,
+                     "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS "
+                     "repack|no-repack[+rows][+mmap][+csv][+uringN|+threadsN][+look[N]][+nooverlap]\n");
         return 2;
     }
     const int count = std::atoi(argv[5]);

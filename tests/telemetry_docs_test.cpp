@@ -73,6 +73,7 @@ std::regex pattern_of(const std::string &line) {
                                                                     {"WHY", ".+"},
                                                                     {"NAME", ".+"},
                                                                     {"WHETHER", "(on|off)"},
+                                                                    {"FLAGS", "--.+"},
                                                                     {"COMMAND", ".+"},
                                                                     {"WHERE INDICES COME FROM", ".+"}};
     std::string pattern;
@@ -119,7 +120,8 @@ TEST(TelemetryDocs, EveryLineOfARunHasItsPattern) {
     for (const Strings &mode :
          {Strings{"--moe-stream", "--cache-mb", "2"}, Strings{"--moe-stream"}, Strings{"--no-moe-stream"},
           Strings{"--moe-stream", "--no-direct"}, Strings{"--moe-stream", "--lookahead", "4"},
-          Strings{"--moe-stream", "--row-stream"}, Strings{"--moe-stream", "--dense-weights", "mmap"}}) {
+          Strings{"--moe-stream", "--row-stream"}, Strings{"--moe-stream", "--n-expert-used", "2"},
+          Strings{"--moe-stream", "--dense-weights", "mmap"}}) {
         Strings arguments = {"run", "-t", "1", "-n", "40"};
         arguments.insert(arguments.end(), mode.begin(), mode.end());
         const ChildResult result = sluice(arguments);
@@ -136,7 +138,7 @@ TEST(TelemetryDocs, EveryLineOfARunHasItsPattern) {
             }
         }
     }
-    EXPECT_EQ(seen, (std::set<std::string>{"compute", "generation", "memory", "mode", "moe-cache",
+    EXPECT_EQ(seen, (std::set<std::string>{"compute", "generation", "lossy", "memory", "mode", "moe-cache",
                                            "moe-hot-set", "moe-lookahead", "moe-rows", "moe-stream", "plan",
                                            "prefill", "rows", "sluice"}));
 }

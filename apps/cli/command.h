@@ -18,6 +18,7 @@ void add_bench_command(CLI::App &app, int &exit_code);
 void add_bench_run_command(CLI::App &app, int &exit_code);
 void add_inspect_command(CLI::App &app, int &exit_code);
 void add_make_model_command(CLI::App &app, int &exit_code);
+void add_perplexity_command(CLI::App &app, int &exit_code);
 void add_replay_command(CLI::App &app, int &exit_code);
 void add_probe_command(CLI::App &app, int &exit_code);
 void add_report_command(CLI::App &app, int &exit_code);

@@ -44,6 +44,7 @@ int run(int argc, char **argv) {
     add_bench_run_command(app, exit_code);
     add_inspect_command(app, exit_code);
     add_make_model_command(app, exit_code);
+    add_perplexity_command(app, exit_code);
     add_replay_command(app, exit_code);
     add_probe_command(app, exit_code);
     add_report_command(app, exit_code);

@@ -139,18 +139,6 @@ void add_reading_flags(CLI::App &command, RunFlags &flags) {
     command.add_flag("--no-repack", flags.no_repack, "Keep dense weights in the file's layout");
 }
 
-void add_guess_flags(CLI::App &command, RunFlags &flags) {
-    command
-        .add_option(
-            "--lookahead", flags.lookahead,
-            "Guess so many of the next layer's experts and read them ahead: 'auto' (as many as a token "
-            "uses, while that is measured to pay), 'off', or a number")
-        ->check(check_lookahead)
-        ->capture_default_str();
-    command.add_flag("--no-hot-set", flags.no_hot_set,
-                     "Neither begin with the experts that the last run held nor keep them for the next");
-}
-
 void add_output_flags(CLI::App &command, RunFlags &flags) {
     command
         .add_option("--route-trace", flags.route_trace, "Write to this file which experts the router chooses")
@@ -164,6 +152,36 @@ void add_output_flags(CLI::App &command, RunFlags &flags) {
 }
 
 } // namespace
+
+void add_guess_flags(CLI::App &command, RunFlags &flags) {
+    command
+        .add_option(
+            "--lookahead", flags.lookahead,
+            "Guess so many of the next layer's experts and read them ahead: 'auto' (as many as a token "
+            "uses, while that is measured to pay), 'off', or a number")
+        ->check(check_lookahead)
+        ->capture_default_str();
+    command.add_flag("--no-hot-set", flags.no_hot_set,
+                     "Neither begin with the experts that the last run held nor keep them for the next");
+}
+
+void add_lossy_flags(CLI::App &command, LossyOptions &lossy) {
+    command
+        .add_option("--n-expert-used", lossy.n_expert_used,
+                    "Lossy: experts that a token uses in each layer, instead of the model's number")
+        ->check(CLI::Range(1, 1024));
+    command
+        .add_option(
+            "--drop-cold", lossy.drop_cold,
+            "Lossy: leave out experts not in the cache that weigh less than this share of an even one")
+        ->check(CLI::Range(0.0, 1024.0));
+    command
+        .add_option(
+            "--substitute", lossy.substitute,
+            "Lossy: use cached experts in the place of missing ones whose router score is higher by at "
+            "most this share of the scores' range")
+        ->check(CLI::Range(0.0, 1.0));
+}
 
 void add_plan_flags(CLI::App &command, RunFlags &flags) {
     add_context_flags(command, flags);
@@ -186,6 +204,7 @@ void add_run_flags(CLI::App &command, RunFlags &flags) {
     command.add_flag("--raw", flags.raw, "Continue the prompt as it is")->excludes(chat);
     add_plan_flags(command, flags);
     add_guess_flags(command, flags);
+    add_lossy_flags(command, flags.lossy);
     command.add_flag("--plan", flags.plan, "Print what would be done and taken, and why; do nothing");
     command.add_flag("--auto", flags.automatic,
                      "Decide all that is not given from the file and the machine (the default)");
@@ -232,6 +251,7 @@ PlanRequest plan_request(const RunFlags &flags) {
             flags.lookahead == "off" ? 0U : static_cast<uint32_t>(std::stoul(flags.lookahead));
     }
     options.hot_set_folder = flags.no_hot_set ? "" : storage::user_cache_directory();
+    options.lossy = flags.lossy;
     options.dense_weights = flags.dense_weights;
     options.row_stream = flags.row_stream;
     options.row_window_bytes = static_cast<uint64_t>(flags.row_stream_mb * (1U << 20U));

@@ -36,6 +36,7 @@ struct RunFlags {
     int io_depth = 64;
     std::string lookahead = "auto";
     bool no_hot_set = false;
+    LossyOptions lossy;
     std::optional<uint32_t> ubatch;
     std::optional<uint32_t> ram_mb;
     bool plan = false;
@@ -51,6 +52,10 @@ struct RunFlags {
 /// Adds to `command` the flags that a plan depends on, and those that say how to read: context, memory,
 /// streaming, storage. `flags` outlives it.
 void add_plan_flags(CLI::App &command, RunFlags &flags);
+
+/// Adds the flags about reading experts before they are asked for, and those that change the text.
+void add_guess_flags(CLI::App &command, RunFlags &flags);
+void add_lossy_flags(CLI::App &command, LossyOptions &lossy);
 
 /// Adds all flags to `command`; parsing fills `flags`, which outlives it.
 void add_run_flags(CLI::App &command, RunFlags &flags);

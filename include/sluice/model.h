@@ -33,9 +33,10 @@ struct ModelInfo {
     uint64_t row_table_bytes = 0; ///< weights of which only rows are read
     bool direct = false;          ///< expert reads go past the page cache
     std::string io_engine;        ///< what reads experts, such as "4 threads"
-    std::string lossy; ///< what makes the text another than the model's, such as "--drop-cold 0.5"; else empty
-    std::string io_note;          ///< what was taken instead of the engine asked for, and why; else empty
-    std::string direct_refusal;   ///< why not, if they were wanted and don't
+    std::string
+        lossy; ///< what makes the text another than the model's, such as "--drop-cold 0.5"; else empty
+    std::string io_note;        ///< what was taken instead of the engine asked for, and why; else empty
+    std::string direct_refusal; ///< why not, if they were wanted and don't
     double load_seconds = 0;
     std::optional<uint64_t> load_read_bytes; ///< bytes the process asked of files while loading
     std::optional<uint64_t> load_peak_bytes; ///< highest resident set until loading ended

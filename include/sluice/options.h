@@ -44,13 +44,13 @@ enum class CachePolicy {
     Lfu,     ///< the one used least often
 };
 
-/// What makes a run quicker and its text another than the model's. All off unless asked for by name; a run with
-/// any of them says so wherever its results go.
+/// What makes a run quicker and its text another than the model's. All off unless asked for by name; a run
+/// with any of them says so wherever its results go.
 struct LossyOptions {
     /// Experts that each token uses in each layer; 0: as many as the file says.
     uint32_t n_expert_used = 0;
-    /// While a token is computed, leave out experts that are not in the cache and weigh less than this share of
-    /// what each would if all weighed alike. 0: none.
+    /// While a token is computed, leave out experts that are not in the cache and weigh less than this share
+    /// of what each would if all weighed alike. 0: none.
     float drop_cold = 0;
     /// While a token is computed, use experts that are in the cache in the place of chosen ones that are not,
     /// if their router scores differ by at most this share of the scores' range. 0: never.

@@ -28,8 +28,8 @@ class IRouteSource {
 public:
     virtual ~IRouteSource() = default;
 
-    /// One token's decision in `layer`, counted as graphs have them: writes as many different expert numbers as
-    /// `experts` is long; it holds what the router chose.
+    /// One token's decision in `layer`, counted as graphs have them: writes as many different expert numbers
+    /// as `experts` is long; it holds what the router chose.
     virtual void choose(uint32_t layer, std::span<int32_t> experts) = 0;
 };
 

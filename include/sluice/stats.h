@@ -47,8 +47,8 @@ struct ExpertStats {
     uint64_t cache_minimum_bytes = 0;
     uint64_t token_working_set_bytes = 0; ///< slices one token touches
     size_t slots = 0;
-    uint64_t dropped_experts = 0;     ///< left out by LossyOptions::drop_cold
-    uint64_t substituted_experts = 0; ///< replaced by LossyOptions::substitute
+    uint64_t dropped_experts = 0;       ///< left out by LossyOptions::drop_cold
+    uint64_t substituted_experts = 0;   ///< replaced by LossyOptions::substitute
     uint64_t nodes_brought_forward = 0; ///< of graphs, to run while slices are on their way
     LookaheadStats lookahead;
     WarmStartStats warm_start;

@@ -39,7 +39,7 @@ struct WorkItem {
     std::atomic<residency::Slot *> slot{nullptr}; ///< null until a slot was pinned for it
     std::atomic<int32_t> next_chunk{0};
     std::atomic<int32_t> chunks_done{0};
-    bool pinned = false; ///< guarded by the group's pump lock
+    bool pinned = false;  ///< guarded by the group's pump lock
     bool dropped = false; ///< its output is zeros, and no slot is asked for
 };
 

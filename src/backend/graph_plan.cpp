@@ -161,8 +161,7 @@ void GraphPlan::find_lossy(const ggml_cgraph *graph) {
             continue; // a prompt reads each expert once, however many tokens use it
         }
         const char *refusal = nullptr;
-        decision.choice =
-            LossyChoice::create(decision.ids, static_cast<uint32_t>(layer), store_, &refusal);
+        decision.choice = LossyChoice::create(decision.ids, static_cast<uint32_t>(layer), store_, &refusal);
         if (refusal != nullptr) {
             store_.say_once(refusal);
         }
@@ -176,8 +175,9 @@ void GraphPlan::find_lossy(const ggml_cgraph *graph) {
         }
         if (known < 0) {
             decision.weights = nullptr;
-            store_.say_once("--drop-cold does nothing in a layer whose experts are not weighted after the router "
-                            "and before they compute");
+            store_.say_once(
+                "--drop-cold does nothing in a layer whose experts are not weighted after the router "
+                "and before they compute");
         }
         decision.begins_after = std::max(decision.known_after, known);
     }

@@ -20,7 +20,8 @@ std::unique_ptr<LossyChoice> LossyChoice::create(ggml_tensor *ids, uint32_t laye
     const bool sorts = producer->op == GGML_OP_ARGSORT && producer->src[0]->type == GGML_TYPE_F32 &&
                        producer->data == ids->data;
     if (!sorts && lossy.route_source == nullptr) {
-        *refusal = "--substitute does nothing in a layer whose experts are not chosen by sorting their scores";
+        *refusal =
+            "--substitute does nothing in a layer whose experts are not chosen by sorting their scores";
         return nullptr;
     }
     if (producer->op == GGML_OP_NONE) {

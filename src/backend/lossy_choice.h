@@ -17,8 +17,8 @@ class ExpertGroup;
 /// are in the cache and score almost as high as those chosen. For graphs of a single token.
 class LossyChoice {
 public:
-    /// For the decision whose ids are `ids`, the `layer`th of its graph. Null if nothing of that kind was asked
-    /// of `store`, or if the graph does not show how the ids come about (then `*refusal` says so).
+    /// For the decision whose ids are `ids`, the `layer`th of its graph. Null if nothing of that kind was
+    /// asked of `store`, or if the graph does not show how the ids come about (then `*refusal` says so).
     static std::unique_ptr<LossyChoice> create(ggml_tensor *ids, uint32_t layer, StreamedStore &store,
                                                const char **refusal);
 
@@ -40,8 +40,9 @@ private:
     ExpertGroup *target_ = nullptr;
 };
 
-/// The tensor by which the experts' outputs behind `last_use` (index of the decision's last matmul in `graph`)
-/// are weighted: a number for each position and token, computed before the experts. Null if there is none.
+/// The tensor by which the experts' outputs behind `last_use` (index of the decision's last matmul in
+/// `graph`) are weighted: a number for each position and token, computed before the experts. Null if there is
+/// none.
 const ggml_tensor *routing_weights(const ggml_cgraph *graph, int last_use, const ggml_tensor *ids);
 
 } // namespace sluice::backend

@@ -81,13 +81,13 @@ private:
                 rest.push_back(node);
             }
         }
-        const bool worth_it = std::any_of(moving.begin(), moving.end(),
-                                          [](const ggml_tensor *node) { return node->op == GGML_OP_MUL_MAT; });
+        const bool worth_it = std::any_of(moving.begin(), moving.end(), [](const ggml_tensor *node) {
+            return node->op == GGML_OP_MUL_MAT;
+        });
         if (!worth_it) {
             return 0;
         }
-        std::copy(rest.begin(), rest.end(),
-                  std::copy(moving.begin(), moving.end(), graph_->nodes + first));
+        std::copy(rest.begin(), rest.end(), std::copy(moving.begin(), moving.end(), graph_->nodes + first));
         return moving.size();
     }
 

@@ -88,7 +88,7 @@ struct StoreCounters {
     std::atomic<uint64_t> staged_steps{0};      ///< expert matmuls run by the stock kernel on staged weights
     std::atomic<uint64_t> materialized{0}; ///< weights brought in whole because a graph used them otherwise
     std::atomic<uint64_t> row_stall_nanoseconds{0};   ///< no compute thread multiplied: all waited for rows
-    std::atomic<uint64_t> nodes_brought_forward{0}; ///< to run while slices are on their way
+    std::atomic<uint64_t> nodes_brought_forward{0};   ///< to run while slices are on their way
     std::atomic<uint64_t> guessed_experts{0};         ///< that the next layer was expected to choose
     std::atomic<uint64_t> rightly_guessed_experts{0}; ///< of those, chosen
     std::atomic<uint64_t> dropped_experts{0};         ///< see LossyOptions

@@ -63,7 +63,7 @@ Result<MemoryNeeds> measure_needs(const ModelOptions &model, const SessionOption
     if (!paper) {
         return fail(paper.error());
     }
-    const llama_context *context = &(*paper)->context();
+    llama_context *context = &(*paper)->context();
     MemoryNeeds needs;
     needs.context_tokens = llama_n_ctx(context);
     needs.program_bytes = storage::read_process_memory().resident.value_or(0);

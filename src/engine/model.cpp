@@ -3,6 +3,7 @@
 #include "backend/streaming_device.h"
 #include "engine/dense_weights.h"
 #include "engine/llama_log.h"
+#include "engine/lossy.h"
 #include "engine/model_state.h"
 #include "engine/planner.h"
 #include "storage/memory_facts.h"
@@ -126,13 +127,19 @@ llama_model_params model_params(ModelState &state) {
 
 /// Runs llama.cpp's loader, our device taking what the store wants when streaming.
 Status load_weights(ModelState &state) {
+    const auto overrides = metadata_overrides(state.options.lossy, *state.directory);
+    if (!overrides) {
+        return fail(overrides.error());
+    }
+    llama_model_params params = model_params(state);
+    params.kv_overrides = overrides->data();
     const LogScope log;
     {
         std::optional<backend::LoadScope> scope;
         if (state.store != nullptr) {
             scope.emplace(*state.store);
         }
-        state.llama.reset(llama_model_load_from_file(state.options.path.c_str(), model_params(state)));
+        state.llama.reset(llama_model_load_from_file(state.options.path.c_str(), params));
     }
     if (state.llama != nullptr) {
         // llama.cpp says so itself only when it has read every byte of the file.
@@ -230,6 +237,8 @@ backend::StoreOptions store_options(const ModelOptions &options, storage::Access
                           .repack = options.repack},
             .policy = options.cache_policy,
             .route_sink = options.route_sink,
+            .lossy = options.lossy,
+            .overlap = options.overlap,
             .lookahead = options.lookahead != 0U,
             .row_window_bytes = options.row_window_bytes,
             .memory_left = [] { return memory_left(); }};
@@ -273,6 +282,7 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
     state->info.path = options.path;
     state->info.streaming = mode.stream;
     state->info.mode_reason = options.mode_reason.empty() ? mode.reason : options.mode_reason;
+    state->info.lossy = describe(options.lossy);
     state->info.file_bytes = state->directory->file_bytes();
     if (!mode.stream && options.dense_weights == DenseWeights::Locked) {
         state->info.dense_note = "the model is resident: llama.cpp locks as much of it as the system allows";

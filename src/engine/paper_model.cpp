@@ -1,5 +1,6 @@
 #include "engine/paper_model.h"
 
+#include "engine/lossy.h"
 #include "storage/memory_facts.h"
 
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ Result<std::unique_ptr<PaperModel>> PaperModel::make(const ModelOptions &model, 
         paper->store_ = std::move(*store);
         paper->scope_.emplace(*paper->store_);
     }
-    if (auto loaded = paper->load(model); !loaded) {
+    if (auto loaded = paper->load(model, directory); !loaded) {
         return fail(loaded.error());
     }
     if (auto laid_out = paper->lay_out(session); !laid_out) {
@@ -32,10 +33,15 @@ Result<std::unique_ptr<PaperModel>> PaperModel::make(const ModelOptions &model, 
     return paper;
 }
 
-Status PaperModel::load(const ModelOptions &options) {
+Status PaperModel::load(const ModelOptions &options, const model::GgufDirectory &directory) {
+    const auto overrides = metadata_overrides(options.lossy, directory);
+    if (!overrides) {
+        return fail(overrides.error());
+    }
     llama_model_params params = llama_model_default_params();
     params.n_gpu_layers = 0;
     params.use_extra_bufts = options.repack;
+    params.kv_overrides = overrides->data();
     params.no_alloc = true;
     params.load_mode = LLAMA_LOAD_MODE_NONE;
     params.lazy_mode = LLAMA_LAZY_MODE_OFF;

@@ -37,7 +37,7 @@ public:
 
 private:
     PaperModel() = default;
-    Status load(const ModelOptions &options);
+    Status load(const ModelOptions &options, const model::GgufDirectory &directory);
     Status lay_out(const SessionOptions &options);
 
     LogScope log_;

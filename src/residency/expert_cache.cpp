@@ -1,9 +1,18 @@
 #include "residency/expert_cache.h"
 
+#include "storage/split_reads.h"
+
 #include <algorithm>
 #include <utility>
 
 namespace sluice::residency {
+
+namespace {
+
+// Fewer reads than this leave a device idle: they are split.
+constexpr size_t kLanesOfADevice = 4;
+
+} // namespace
 
 Result<std::unique_ptr<ExpertCache>> ExpertCache::create(std::vector<Bank> banks, const CacheConfig &config,
                                                          storage::IReadEngine &engine) {
@@ -190,7 +199,8 @@ void ExpertCache::submit(std::span<storage::ReadRequest> requests, std::span<Slo
         return;
     }
     try {
-        engine_.submit(requests);
+        std::vector<storage::ReadRequest> parts = storage::split_few(requests, kLanesOfADevice);
+        engine_.submit(parts);
     } catch (const std::bad_alloc &) {
         for (Slot *slot : targets) {
             finished(*slot, fail(ErrorCode::OutOfMemory, "no memory to queue a read"));

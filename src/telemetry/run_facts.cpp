@@ -99,7 +99,7 @@ Facts model_facts(const Model &model, const ModelOptions &options, const Session
         {"threads", std::to_string(session.threads())},
         {"sampler", sampler(sampling)},
         {"instrumented", yes_no(static_cast<bool>(session_options.on_node))},
-        {"lossy", "no"},
+        {"lossy", info.lossy.empty() ? "no" : info.lossy},
     };
 }
 

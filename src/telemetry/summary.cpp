@@ -82,6 +82,15 @@ void add_guesses(const ExpertStats &experts, std::vector<std::string> &lines) {
     }
 }
 
+void add_lossy(const ModelInfo &model, const ExpertStats &experts, std::vector<std::string> &lines) {
+    if (!model.lossy.empty()) {
+        lines.push_back(
+            fmt::format("lossy: {}: the text may differ from the model's; {} experts left out, {} "
+                        "replaced",
+                        model.lossy, experts.dropped_experts, experts.substituted_experts));
+    }
+}
+
 void add_rows(const RowStats &rows, std::vector<std::string> &lines) {
     if (rows.table_bytes == 0) {
         return;
@@ -176,6 +185,7 @@ std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &s
     lines.push_back(tokens_line("prefill", stats.prompt_tokens, stats.prompt_seconds));
     add_streaming(stats, lines);
     add_guesses(stats.experts, lines);
+    add_lossy(model, stats.experts, lines);
     add_rows(stats.rows, lines);
     const auto percent = [](std::optional<double> share) {
         return share ? fmt::format("{:.0f} %", 100.0 * *share) : "unmeasured";
