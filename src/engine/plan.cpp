@@ -7,6 +7,7 @@
 #include "model/gguf_directory.h"
 #include "storage/device_probe.h"
 #include "storage/memory_facts.h"
+#include "storage/reserved_memory.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -44,11 +45,14 @@ Result<RunPlan> plan_run(const PlanRequest &request) {
                                       .held_now = storage::read_process_memory().resident.value_or(0),
                                       .cores = storage::physical_cores(),
                                       .io_threads = probed_threads(request.model.path)};
-        return engine::decide(
+        auto plan = engine::decide(
             request, facts,
             [&directory](const ModelOptions &model, const SessionOptions &session, bool streaming) {
                 return engine::measure_needs(model, session, streaming, **directory);
             });
+        // What was tried out on paper left tens of MiB of free heap, of which a run may use another part.
+        storage::trim_heap();
+        return plan;
     } catch (const std::bad_alloc &) {
         return fail(ErrorCode::OutOfMemory, "out of memory while planning");
     } catch (const std::exception &error) {

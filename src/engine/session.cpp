@@ -7,6 +7,7 @@
 #include "engine/planner.h"
 #include "engine/session_state.h"
 #include "storage/memory_facts.h"
+#include "storage/reserved_memory.h"
 
 #include "chat.h"
 #include "common.h"
@@ -273,6 +274,7 @@ Result<Session> Session::create(Model &model, const SessionOptions &options) {
             return fail(made.error());
         }
         engine::lock_dense_weights(*state->model);
+        storage::trim_heap(); // loading leaves free heap behind, and from here on memory is filled as planned
         return Session(std::move(state));
     } catch (const std::bad_alloc &) {
         return fail(ErrorCode::OutOfMemory, "out of memory while creating a context");

@@ -4,12 +4,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <limits>
 #include <sys/mman.h>
 #include <system_error>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <utility>
 
 namespace sluice::storage {
@@ -51,6 +55,12 @@ void drop_pages(std::byte *begin, size_t size) {
 }
 
 } // namespace
+
+void trim_heap() {
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
+}
 
 size_t page_size() {
     const long size = ::sysconf(_SC_PAGESIZE);

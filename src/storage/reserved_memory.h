@@ -46,6 +46,10 @@ private:
     size_t mapping_size_ = 0;
 };
 
+/// Gives pages of the heap that nothing is allocated in back to the system, where the C library can (glibc).
+/// Takes milliseconds for a large heap.
+void trim_heap();
+
 /// The system's page size in bytes.
 size_t page_size();
 
