@@ -1,6 +1,7 @@
 // What is decided for a run, on machines and models that are only imagined.
 
 #include "engine/run_planner.h"
+#include "storage/memory_facts.h"
 #include "telemetry/plan_text.h"
 
 #include <algorithm>
@@ -82,6 +83,58 @@ TEST(RunPlan, LaptopOf16GiBHoldsWhatFits) {
     EXPECT_EQ(plan.model.stream, StreamMode::Never);
     EXPECT_FALSE(plan.model.cache_bytes);
     EXPECT_TRUE(has_flag(plan, "--no-moe-stream"));
+}
+
+/// The budget on a machine whose /proc and /sys say `facts`.
+uint64_t budget_of(const storage::MemoryFacts &facts) {
+    return *decided({}, {.has_experts = true, .usable_memory = storage::usable_memory(facts)}).budget_bytes;
+}
+
+TEST(RunPlan, LaptopOf16GiBStreamsWhatDoesNotFit) {
+    const RunPlan plan = decided({}, {.has_experts = true, .usable_memory = 12 * kGiB, .cores = 8});
+    EXPECT_EQ(plan.model.stream, StreamMode::Force) << "17 GiB of experts";
+    EXPECT_FALSE(plan.model.row_stream);
+    EXPECT_LE(plan.peak_bytes, 12 * kGiB - 12 * kGiB / 16);
+    EXPECT_GT(*plan.model.cache_bytes, 8 * kGiB);
+    EXPECT_EQ(plan.session.context_tokens, 4096U);
+}
+
+TEST(RunPlan, PhoneOf8GiBThatOthersUseShrinksUbatchBeforeContext) {
+    const RunPlan plan = decided({}, {.has_experts = true, .usable_memory = 2150 * kMiB, .cores = 4});
+    EXPECT_TRUE(plan.model.row_stream);
+    EXPECT_LT(plan.session.ubatch_tokens, 512U);
+    EXPECT_EQ(plan.session.context_tokens, 4096U);
+    EXPECT_LE(plan.peak_bytes, *plan.budget_bytes);
+    ASSERT_EQ(plan.warnings.size(), 1U) << "the cache is below one token's working set";
+}
+
+TEST(RunPlan, ContainerIsHeldToWhatItsLimitLeaves) {
+    // Whichever version of control groups it is, the facts look the same: storage_memory_test reads both.
+    const storage::MemoryFacts container{
+        .total = 64 * kGiB, .available = 50 * kGiB, .cgroup_limit = 6 * kGiB, .cgroup_usage = 2 * kGiB};
+    EXPECT_EQ(budget_of(container), 4 * kGiB - 256 * kMiB);
+}
+
+TEST(RunPlan, ContainerLargerThanItsMachineIsHeldToTheMachine) {
+    EXPECT_EQ(budget_of({.total = 8 * kGiB, .available = 3 * kGiB, .cgroup_limit = 32 * kGiB}),
+              3 * kGiB - 256 * kMiB);
+}
+
+TEST(RunPlan, ContainerOfUnknownUsageIsHeldToItsLimit) {
+    EXPECT_EQ(budget_of({.cgroup_limit = 4 * kGiB}), 4 * kGiB - 256 * kMiB);
+}
+
+TEST(RunPlan, CeilingThatIsTheContainersLimitIsNotWarnedAbout) {
+    const PlanFacts facts{.has_experts = true, .usable_memory = 2990 * kMiB, .held_now = 10 * kMiB};
+    const RunPlan plan = decided({.ram_bytes = 3000 * kMiB}, facts);
+    EXPECT_TRUE(plan.warnings.empty()) << plan.warnings[0];
+    EXPECT_GT(plan.peak_bytes, 2900 * kMiB) << "all of it is used";
+}
+
+TEST(RunPlan, MemoryAlreadyHeldCountsAsOurs) {
+    const RunPlan plan =
+        decided({}, {.has_experts = true, .usable_memory = 4 * kGiB, .held_now = 300 * kMiB});
+    EXPECT_EQ(*plan.budget_bytes, 4 * kGiB - 256 * kMiB + 300 * kMiB);
 }
 
 TEST(RunPlan, CacheStopsWhereEveryExpertFits) {
@@ -166,6 +219,26 @@ TEST(RunPlan, UnknownMemoryStreamsAndSaysThatItWasNotMeasured) {
     EXPECT_TRUE(std::any_of(plan.choices.begin(), plan.choices.end(),
                             [](const PlanChoice &choice) { return !choice.measured; }));
     EXPECT_FALSE(plan.budget_bytes);
+}
+
+TEST(RunPlan, UnknownMemoryKeepsToACeilingThatIsGiven) {
+    const RunPlan plan = decided({.ram_bytes = 3 * kGiB}, {.has_experts = true});
+    EXPECT_EQ(plan.model.stream, StreamMode::Force);
+    EXPECT_LE(plan.peak_bytes, 3 * kGiB);
+    EXPECT_TRUE(plan.warnings.empty()) << plan.warnings[0];
+}
+
+TEST(RunPlan, DeviceThatWasNotProbedIsSaidToBeUnmeasured) {
+    const auto io_choice = [](const PlanFacts &facts) {
+        const RunPlan plan = decided({}, facts);
+        return *std::find_if(plan.choices.begin(), plan.choices.end(), [](const PlanChoice &choice) {
+            return choice.flag.starts_with("--io-threads");
+        });
+    };
+    EXPECT_FALSE(io_choice({.has_experts = true, .usable_memory = 4 * kGiB}).measured);
+    const PlanChoice probed = io_choice({.has_experts = true, .usable_memory = 4 * kGiB, .io_threads = 12});
+    EXPECT_TRUE(probed.measured);
+    EXPECT_EQ(probed.flag, "--io-threads 12");
 }
 
 TEST(RunPlan, DenseModelIsResident) {
