@@ -63,6 +63,11 @@ TEST(AutoCache, TakesWhatIsLeftAfterComputeAndFloor) {
     EXPECT_EQ(bytes, 8 * kGiB - 300 * kMiB - 512 * kMiB);
 }
 
+TEST(AutoCache, LeavesRoomForWeightsThatAreOnlyMapped) {
+    const CacheFacts facts{.usable_memory = 8 * kGiB, .mapped_bytes = kGiB, .useful_bytes = 60 * kGiB};
+    EXPECT_EQ(auto_cache_bytes(facts), 7 * kGiB - 512 * kMiB);
+}
+
 TEST(AutoCache, NeverMoreThanEverySlice) {
     EXPECT_EQ(auto_cache_bytes({.usable_memory = 64 * kGiB, .minimum_bytes = kMiB, .useful_bytes = 5 * kGiB}),
               5 * kGiB);

@@ -44,7 +44,8 @@ uint64_t system_floor(uint64_t usable_memory) {
 uint64_t auto_cache_bytes(const CacheFacts &facts) {
     uint64_t wanted = 4 * facts.working_set_bytes;
     if (facts.usable_memory) {
-        const uint64_t reserved = facts.compute_bytes + system_floor(*facts.usable_memory);
+        const uint64_t reserved =
+            facts.compute_bytes + facts.mapped_bytes + system_floor(*facts.usable_memory);
         wanted = *facts.usable_memory > reserved ? *facts.usable_memory - reserved : 0;
     }
     return std::clamp(wanted, facts.minimum_bytes, std::max(facts.useful_bytes, facts.minimum_bytes));

@@ -32,13 +32,15 @@ uint64_t system_floor(uint64_t usable_memory);
 struct CacheFacts {
     std::optional<uint64_t> usable_memory; ///< now, with dense weights and KV cache already charged
     uint64_t compute_bytes = 0;            ///< compute buffers, allocated but not yet touched
+    uint64_t mapped_bytes = 0;             ///< dense weights mapped from the file, perhaps not yet read
     uint64_t minimum_bytes = 0;            ///< what one layer needs for one token
     uint64_t useful_bytes = 0;             ///< the cache that holds every slice
     uint64_t working_set_bytes = 0;        ///< slices one token touches
 };
 
-/// The size for `--cache-mb auto`: all that is usable less compute buffers and floor, at most useful_bytes
-/// and at least minimum_bytes. Where nothing could be measured: four working sets.
+/// The size for `--cache-mb auto` without a plan: all that is usable less compute buffers, mapped weights and
+/// floor, at most useful_bytes and at least minimum_bytes. Where nothing could be measured: four working
+/// sets.
 uint64_t auto_cache_bytes(const CacheFacts &facts);
 
 /// What the system says while a run goes on. Bytes; empty: unknown.

@@ -124,6 +124,7 @@ Status make_cache(const SessionState &state) {
             }
             return auto_cache_bytes({.usable_memory = storage::usable_memory(storage::read_memory_facts()),
                                      .compute_bytes = state.compute_bytes,
+                                     .mapped_bytes = state.model->store->mapped_bytes(),
                                      .minimum_bytes = plan.minimum_bytes,
                                      .useful_bytes = plan.useful_bytes,
                                      .working_set_bytes = working_set});
