@@ -149,8 +149,8 @@ TEST_F(FakeMachine, WhatIsNotThereIsUnmeasured) {
 
 TEST_F(FakeMachine, MeminfoAndStatusAreInKibibytes) {
     dir.write("proc/meminfo", "MemTotal:       8000 kB\nMemFree:         10 kB\nMemAvailable:   4000 kB\n");
-    dir.write("proc/self/status",
-              "Name:\tsluice\nVmHWM:\t     300 kB\nVmRSS:\t     200 kB\nRssAnon:\t     150 kB\nVmSwap:\t       0 kB\n");
+    dir.write("proc/self/status", "Name:\tsluice\nVmHWM:\t     300 kB\nVmRSS:\t     200 kB\nRssAnon:\t     "
+                                  "150 kB\nVmSwap:\t       0 kB\n");
     EXPECT_EQ(facts().total, 8000u * 1024);
     EXPECT_EQ(facts().available, 4000u * 1024);
     const ProcessMemory memory = read_process_memory(dir.path());
