@@ -5,23 +5,33 @@
 // LAYOUT: repack or no-repack, then "+rows" for row streaming, "+mmap" for mapped dense weights, "+csv" for
 // writing what each token took to a table in the temporary directory, "+uringN" and "+threadsN" for reading
 // experts with N reads in flight or by N threads, "+look" for lookahead on trial and "+lookN" for N experts
-// (else off), "+nooverlap" for graphs in llama.cpp's order.
+// (else off), "+nooverlap" for graphs in llama.cpp's order,
+// "+routes:FILE" (at the end) for experts as a trace of another model has them, layer for layer.
 
 #include "bench_prompt.h"
 
 #include "sluice/model.h"
+#include "sluice/route_sink.h"
 #include "sluice/session.h"
 #include "telemetry/csv_writer.h"
+#include "telemetry/route_trace.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -29,6 +39,57 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Decodes a trace's tokens over and over; prompts are left to the router.
+class TraceRoutes final : public sluice::IRouteSource {
+public:
+    explicit TraceRoutes(sluice::telemetry::RouteTrace trace) : layers_(trace.layers) {
+        for (sluice::telemetry::RouteDecision &decision : trace.decisions) {
+            if (!decision.prefill) {
+                decisions_[decision.layer].push_back(std::move(decision.tokens.front()));
+            }
+        }
+    }
+
+    void choose(uint32_t layer, std::span<int32_t> experts) override {
+        token_ += layer == 0 ? 1 : 0;
+        const auto &tokens = decisions_[layer % layers_];
+        const std::vector<uint32_t> &chosen = tokens[token_ % tokens.size()];
+        for (size_t i = 0; i < experts.size(); ++i) {
+            // A model that uses more than the trace has takes those of the tokens before, too.
+            const auto &source =
+                i < chosen.size() ? chosen : tokens[(token_ + tokens.size() - 1) % tokens.size()];
+            experts[i] = static_cast<int32_t>(source[i % source.size()]);
+            while (std::find(experts.begin(), experts.begin() + static_cast<std::ptrdiff_t>(i), experts[i]) !=
+                   experts.begin() + static_cast<std::ptrdiff_t>(i)) {
+                experts[i] = (experts[i] + 1) % 128;
+            }
+        }
+    }
+
+private:
+    const uint32_t layers_;
+    std::map<uint32_t, std::vector<std::vector<uint32_t>>> decisions_; ///< by layer, then token
+    size_t token_ = 0;
+};
+
+/// The source that LAYOUT names, if it names one.
+std::unique_ptr<TraceRoutes> routes_of(const std::string &layout) {
+    const std::string word = "+routes:";
+    const size_t at = layout.find(word);
+    if (at == std::string::npos) {
+        return nullptr;
+    }
+    const std::string path = layout.substr(at + word.size());
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    auto trace = sluice::telemetry::parse_route_trace(text.str(), path);
+    if (!trace) {
+        throw std::runtime_error(trace.error().message);
+    }
+    return std::make_unique<TraceRoutes>(std::move(*trace));
 }
 
 /// The number behind `word` in `layout`, if the word is there.
@@ -73,15 +134,19 @@ int failed(const sluice::Error &error) {
 
 int main(int argc, char **argv) {
     if (argc != 7) {
-        std::fprintf(stderr,
-                     "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS "
-                     "repack|no-repack[+rows][+mmap][+csv][+uringN|+threadsN][+look[N]][+nooverlap]\n");
+        std::fprintf(
+            stderr,
+            "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS "
+            "repack|no-repack[+rows][+mmap][+csv][+uringN|+threadsN][+look[N]][+nooverlap][+routes:FILE]\n");
         return 2;
     }
     const int count = std::atoi(argv[5]);
     const std::string layout = argv[6];
     const auto load_start = Clock::now();
-    auto model = sluice::Model::load(model_options(argv[1], std::strtoull(argv[2], nullptr, 10), layout));
+    sluice::ModelOptions wanted = model_options(argv[1], std::strtoull(argv[2], nullptr, 10), layout);
+    const std::unique_ptr<TraceRoutes> routes = routes_of(layout);
+    wanted.lossy.route_source = routes.get();
+    auto model = sluice::Model::load(wanted);
     if (!model) {
         return failed(model.error());
     }

@@ -63,7 +63,8 @@ TEST(CliBench, RunsEveryCombinationRoundByRound) {
 
 TEST(CliBench, NumbersAreThoseOfTheRuns) {
     const ScratchDir dir;
-    ASSERT_EQ(bench({"--moe-stream", "--cache-mb", "1,8", "-t", "1", "-r", "2", "--json", dir / "b.json"})
+    ASSERT_EQ(bench({"--moe-stream", "--cache-mb", "1,8", "-t", "1", "-r", "2", "--lookahead", "off",
+                     "--json", dir / "b.json"})
                   .exit_code,
               0);
     const json all = json::parse(read_text(dir / "b.json"));

@@ -40,7 +40,8 @@ std::string text_of(const Arguments &arguments, const ChildOptions &options = {}
 // --------------------------------------------------------------------------------------------------
 
 TEST(CliRun, TextGoesToStdoutAndNumbersToStderr) {
-    const ChildResult result = run({"--moe-stream", "--cache-mb", "8", "-n", "20"});
+    const ChildResult result =
+        run({"--moe-stream", "--cache-mb", "8", "-n", "20", "--lookahead", "off", "--no-hot-set"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, StartsWith(story));
     EXPECT_GT(result.out.size(), story.size() + 1);

@@ -202,8 +202,9 @@ TEST(RunPlan, FlagsGivenAreKept) {
                         .io_threads_given = true,
                         .ubatch_given = true};
     request.model.row_stream = true;
-    const RunPlan plan =
-        decided(request, {.has_experts = true, .usable_memory = 60 * kGiB, .cores = 8, .io_threads = 16});
+    const RunPlan plan = decided(
+        request,
+        {.has_experts = true, .usable_memory = 60 * kGiB, .cores = 8, .reading = ReadingFact{.width = 16}});
     EXPECT_EQ(*plan.model.cache_bytes, 700 * kMiB);
     EXPECT_EQ(plan.model.io_threads, 9);
     EXPECT_EQ(plan.session.context_tokens, 2048U);
@@ -236,9 +237,19 @@ TEST(RunPlan, DeviceThatWasNotProbedIsSaidToBeUnmeasured) {
         });
     };
     EXPECT_FALSE(io_choice({.has_experts = true, .usable_memory = 4 * kGiB}).measured);
-    const PlanChoice probed = io_choice({.has_experts = true, .usable_memory = 4 * kGiB, .io_threads = 12});
+    const PlanChoice probed =
+        io_choice({.has_experts = true, .usable_memory = 4 * kGiB, .reading = ReadingFact{.width = 12}});
     EXPECT_TRUE(probed.measured);
     EXPECT_EQ(probed.flag, "--io-threads 12");
+}
+
+TEST(RunPlan, IoUringIsChosenWhereAProbeFoundItBest) {
+    const RunPlan plan = decided({}, {.has_experts = true,
+                                      .usable_memory = 4 * kGiB,
+                                      .reading = ReadingFact{.engine = IoEngine::Uring, .width = 8}});
+    EXPECT_EQ(plan.model.io_engine, IoEngine::Uring);
+    EXPECT_EQ(plan.model.io_depth, 8);
+    EXPECT_TRUE(has_flag(plan, "--io-engine uring --io-depth 8"));
 }
 
 TEST(RunPlan, DenseModelIsResident) {

@@ -59,7 +59,8 @@ TEST_F(SplitReads, OneReadBecomesAsManyAsThereAreLanes) {
 
 TEST_F(SplitReads, AsManyReadsAsLanesStayWhole) {
     buffers_.reserve(8);
-    const std::vector<ReadRequest> two{request(0, 4 * kSmall, 4 * kSmall), request(0, 4 * kSmall, 4 * kSmall)};
+    const std::vector<ReadRequest> two{request(0, 4 * kSmall, 4 * kSmall),
+                                       request(0, 4 * kSmall, 4 * kSmall)};
     EXPECT_EQ(split_few(two, 2).size(), 2U);
     EXPECT_EQ(split_few(two, 4).size(), 4U);
     EXPECT_TRUE(split_few({}, 4).empty());

@@ -93,6 +93,7 @@ Result<BenchRun> compute(const BenchRunFlags &flags, const RunPlan &plan) {
 Status bench_run(const BenchRunFlags &flags) {
     PlanRequest request = plan_request(flags.run);
     request.model.path = flags.run.model.value_or("");
+    request.model.hot_set_folder.clear(); // a run must not begin with what another setting's held
     const auto plan = plan_run(request);
     if (!plan) {
         return fail(plan.error());

@@ -181,7 +181,6 @@ void add_perplexity_command(CLI::App &app, int &exit_code) {
         ->capture_default_str();
     command->add_flag("--json", flags->json, "Print one JSON object");
     add_plan_flags(*command, flags->run);
-    add_guess_flags(*command, flags->run);
     add_lossy_flags(*command, flags->run.lossy);
     command->callback([flags, &exit_code] {
         const Status status = Measurement(*flags).execute();

@@ -139,6 +139,18 @@ void add_reading_flags(CLI::App &command, RunFlags &flags) {
     command.add_flag("--no-repack", flags.no_repack, "Keep dense weights in the file's layout");
 }
 
+void add_guess_flags(CLI::App &command, RunFlags &flags) {
+    command
+        .add_option(
+            "--lookahead", flags.lookahead,
+            "Guess so many of the next layer's experts and read them ahead: 'auto' (as many as a token "
+            "uses, while that is measured to pay), 'off', or a number")
+        ->check(check_lookahead)
+        ->capture_default_str();
+    command.add_flag("--no-hot-set", flags.no_hot_set,
+                     "Neither begin with the experts that the last run held nor keep them for the next");
+}
+
 void add_output_flags(CLI::App &command, RunFlags &flags) {
     command
         .add_option("--route-trace", flags.route_trace, "Write to this file which experts the router chooses")
@@ -152,18 +164,6 @@ void add_output_flags(CLI::App &command, RunFlags &flags) {
 }
 
 } // namespace
-
-void add_guess_flags(CLI::App &command, RunFlags &flags) {
-    command
-        .add_option(
-            "--lookahead", flags.lookahead,
-            "Guess so many of the next layer's experts and read them ahead: 'auto' (as many as a token "
-            "uses, while that is measured to pay), 'off', or a number")
-        ->check(check_lookahead)
-        ->capture_default_str();
-    command.add_flag("--no-hot-set", flags.no_hot_set,
-                     "Neither begin with the experts that the last run held nor keep them for the next");
-}
 
 void add_lossy_flags(CLI::App &command, LossyOptions &lossy) {
     command
@@ -187,6 +187,7 @@ void add_plan_flags(CLI::App &command, RunFlags &flags) {
     add_context_flags(command, flags);
     add_cache_flags(command, flags);
     add_reading_flags(command, flags);
+    add_guess_flags(command, flags);
 }
 
 void add_run_flags(CLI::App &command, RunFlags &flags) {
@@ -203,7 +204,6 @@ void add_run_flags(CLI::App &command, RunFlags &flags) {
         command.add_flag("--chat", flags.chat, "Apply the model's chat template (default where it has one)");
     command.add_flag("--raw", flags.raw, "Continue the prompt as it is")->excludes(chat);
     add_plan_flags(command, flags);
-    add_guess_flags(command, flags);
     add_lossy_flags(command, flags.lossy);
     command.add_flag("--plan", flags.plan, "Print what would be done and taken, and why; do nothing");
     command.add_flag("--auto", flags.automatic,

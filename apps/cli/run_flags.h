@@ -53,8 +53,7 @@ struct RunFlags {
 /// streaming, storage. `flags` outlives it.
 void add_plan_flags(CLI::App &command, RunFlags &flags);
 
-/// Adds the flags about reading experts before they are asked for, and those that change the text.
-void add_guess_flags(CLI::App &command, RunFlags &flags);
+/// Adds the flags that change the text.
 void add_lossy_flags(CLI::App &command, LossyOptions &lossy);
 
 /// Adds all flags to `command`; parsing fills `flags`, which outlives it.

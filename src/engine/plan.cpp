@@ -16,14 +16,16 @@ namespace sluice {
 
 namespace {
 
-/// Lanes that a probe of the model's device found best for slices, if one was made and threads were best.
-std::optional<int> probed_threads(const std::string &path) {
+/// What a probe of the model's device found best for slices, if one was made.
+std::optional<engine::ReadingFact> probed_reading(const std::string &path) {
     constexpr int kMostLanes = 64;
     const auto probe = storage::load_probe(path);
-    if (!probe || !probe->slices || probe->slices->engine != storage::ReadEngineKind::Threads) {
+    if (!probe || !probe->slices) {
         return std::nullopt;
     }
-    return std::min(probe->slices->width, kMostLanes);
+    const bool uring = probe->slices->engine == storage::ReadEngineKind::Uring;
+    return engine::ReadingFact{.engine = uring ? IoEngine::Uring : IoEngine::Threads,
+                               .width = std::min(probe->slices->width, kMostLanes)};
 }
 
 } // namespace
@@ -44,7 +46,7 @@ Result<RunPlan> plan_run(const PlanRequest &request) {
                                       .usable_memory = storage::usable_memory(storage::read_memory_facts()),
                                       .held_now = storage::read_process_memory().resident.value_or(0),
                                       .cores = storage::physical_cores(),
-                                      .io_threads = probed_threads(request.model.path)};
+                                      .reading = probed_reading(request.model.path)};
         auto plan = engine::decide(
             request, facts,
             [&directory](const ModelOptions &model, const SessionOptions &session, bool streaming) {

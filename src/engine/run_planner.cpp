@@ -44,6 +44,7 @@ public:
 private:
     void set_budget();
     void choose_threads();
+    void choose_reading();
     Status choose_mode_and_needs();
     Status fit_streaming();
     Status try_rows();
@@ -104,15 +105,29 @@ void Decider::choose_threads() {
     }
     choose(fmt::format("--threads {}", plan_.session.threads),
            given ? "given" : "physical cores: more would wait for each other", given);
-    if (!request_.io_threads_given && facts_.io_threads) {
-        plan_.model.io_threads = *facts_.io_threads;
+    choose_reading();
+}
+
+void Decider::choose_reading() {
+    ModelOptions &model = plan_.model;
+    const bool given = request_.io_threads_given || model.io_engine != IoEngine::Auto;
+    const bool probed = facts_.reading.has_value();
+    const char *reason = given    ? "given"
+                         : probed ? "what a probe of this device found best"
+                                  : "the default: this device was not probed ('sluice probe')";
+    if (!given && probed && facts_.reading->engine == IoEngine::Uring) {
+        model.io_engine = IoEngine::Uring;
+        model.io_depth = facts_.reading->width;
+    } else if (!given && probed) {
+        model.io_threads = facts_.reading->width; // the engine stays "auto": rows have their own best
     }
-    const bool probed = facts_.io_threads.has_value();
-    choose(fmt::format("--io-threads {}", plan_.model.io_threads),
-           request_.io_threads_given ? "given"
-           : probed                  ? "what a probe of this device found best"
-                                     : "the default: this device was not probed ('sluice probe')",
-           request_.io_threads_given, probed || request_.io_threads_given);
+    if (model.io_engine == IoEngine::Uring) {
+        choose(fmt::format("--io-engine uring --io-depth {}", model.io_depth), reason, given,
+               given || probed);
+    } else {
+        const char *engine = model.io_engine == IoEngine::Threads ? "--io-engine threads " : "";
+        choose(fmt::format("{}--io-threads {}", engine, model.io_threads), reason, given, given || probed);
+    }
 }
 
 Status Decider::choose_mode_and_needs() {

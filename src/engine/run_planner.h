@@ -10,13 +10,19 @@
 
 namespace sluice::engine {
 
+/// How slices came quickest.
+struct ReadingFact {
+    IoEngine engine = IoEngine::Threads; ///< Threads or Uring
+    int width = 4;                       ///< threads, or reads in flight
+};
+
 /// What the machine and the file's header say. Empty: could not be measured.
 struct PlanFacts {
     bool has_experts = false;
     std::optional<uint64_t> usable_memory = {}; ///< that could be taken now, in bytes
     uint64_t held_now = 0;                      ///< resident set of this process already, in bytes
     int cores = 1;                              ///< physical
-    std::optional<int> io_threads = {};         ///< what a probe of the device recommends
+    std::optional<ReadingFact> reading = {};    ///< what a probe of the device recommends for slices
 };
 
 /// Needs of one way to run: measure_needs(), or a test's own.
