@@ -84,7 +84,7 @@ TEST(CliCsv, SaysHowTheRunWasStarted) {
     EXPECT_THAT(table.preamble["started"], ContainsRegex("^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z$"));
     EXPECT_THAT(table.preamble["sampler"], ContainsRegex("^temp=0.8 top_k=40 .*seed=1$"));
     EXPECT_THAT(table.preamble["flags"], HasSubstr("--cache-mb 4"));
-    EXPECT_THAT(table.preamble["flags"], HasSubstr("--io-depth 64"));
+    EXPECT_THAT(table.preamble["flags"], HasSubstr("--io-depth 4"));
     EXPECT_THAT(table.preamble["flags"], HasSubstr("--io-threads 3"));
     EXPECT_THAT(table.preamble["flags"], HasSubstr("--top-k 40")) << "defaults, too";
     EXPECT_EQ(table.preamble["policy"], "lfu");

@@ -233,14 +233,14 @@ TEST(RunPlan, DeviceThatWasNotProbedIsSaidToBeUnmeasured) {
     const auto io_choice = [](const PlanFacts &facts) {
         const RunPlan plan = decided({}, facts);
         return *std::find_if(plan.choices.begin(), plan.choices.end(), [](const PlanChoice &choice) {
-            return choice.flag.starts_with("--io-threads");
+            return choice.flag.starts_with("--io-");
         });
     };
     EXPECT_FALSE(io_choice({.has_experts = true, .usable_memory = 4 * kGiB}).measured);
     const PlanChoice probed =
         io_choice({.has_experts = true, .usable_memory = 4 * kGiB, .reading = ReadingFact{.width = 12}});
     EXPECT_TRUE(probed.measured);
-    EXPECT_EQ(probed.flag, "--io-threads 12");
+    EXPECT_EQ(probed.flag, "--io-engine threads --io-threads 12");
 }
 
 TEST(RunPlan, IoUringIsChosenWhereAProbeFoundItBest) {
@@ -268,7 +268,7 @@ TEST(RunPlan, EveryChoiceHasAReasonAndTheCommandSaysThemAll) {
     }
     const std::string command = telemetry::plan_command(plan);
     EXPECT_EQ(command.find("sluice run -m 'a model.gguf' "), 0U) << command;
-    for (const char *flag : {"--moe-stream", "--cache-mb ", "--threads 2", "--io-threads ", "--ctx-size 4096",
+    for (const char *flag : {"--moe-stream", "--cache-mb ", "--threads 2", "--io-depth ", "--ctx-size 4096",
                              "--ubatch-size 512"}) {
         EXPECT_NE(command.find(flag), std::string::npos) << command;
     }

@@ -123,7 +123,9 @@ void add_cache_flags(CLI::App &command, RunFlags &flags) {
 
 void add_reading_flags(CLI::App &command, RunFlags &flags) {
     command
-        .add_option("--io-threads", flags.io_threads, "Threads that read experts (default: 4, or as probed)")
+        .add_option(
+            "--io-threads", flags.io_threads,
+            "Threads that read experts, instead of io_uring (default where it is not: 4, or as probed)")
         ->check(CLI::Range(1, 64));
     const std::map<std::string, IoEngine> engines{
         {"auto", IoEngine::Auto}, {"uring", IoEngine::Uring}, {"threads", IoEngine::Threads}};
@@ -132,7 +134,7 @@ void add_reading_flags(CLI::App &command, RunFlags &flags) {
                     "What reads experts and rows: auto, uring (Linux's io_uring), threads")
         ->transform(CLI::CheckedTransformer(engines))
         ->default_str("auto");
-    command.add_option("--io-depth", flags.io_depth, "Reads in flight with io_uring")
+    command.add_option("--io-depth", flags.io_depth, "Reads of experts in flight with io_uring")
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
     command.add_flag("--no-direct", flags.no_direct, "Read through the page cache");

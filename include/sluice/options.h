@@ -61,6 +61,8 @@ struct LossyOptions {
     [[nodiscard]] bool any() const {
         return n_expert_used > 0 || drop_cold > 0 || substitute > 0 || route_source != nullptr;
     }
+    /// Those in force as on the command line, such as "--drop-cold 0.5"; empty if there are none.
+    [[nodiscard]] std::string flags() const;
 };
 
 /// How to load a model.
@@ -77,8 +79,8 @@ struct ModelOptions {
     bool row_stream = false;
     uint64_t row_window_bytes = uint64_t{64} << 20U; ///< what all such tables keep in memory; at least 16 KiB
     IoEngine io_engine = IoEngine::Auto;
-    int io_depth = 64;  ///< reads in flight with io_uring, 1 to 1024
-    int io_threads = 4; ///< threads that read slices, 1 to 64
+    int io_depth = 4;   ///< reads of slices in flight with io_uring, 1 to 1024
+    int io_threads = 4; ///< threads that read slices where io_uring does not, 1 to 64
     /// Experts of the next layer to guess and read ahead while a token is computed and storage has nothing
     /// else to do. Empty: as many as a token uses, for as long as that is measured to make tokens quicker; 0:
     /// none.

@@ -1,6 +1,7 @@
 #include "engine/lossy.h"
 
 #include <fmt/format.h>
+#include <string>
 
 namespace sluice::engine {
 
@@ -27,22 +28,26 @@ Result<std::vector<llama_model_kv_override>> metadata_overrides(const LossyOptio
     return overrides;
 }
 
-std::string describe(const LossyOptions &lossy) {
+} // namespace sluice::engine
+
+namespace sluice {
+
+std::string LossyOptions::flags() const {
     std::string text;
     const auto add = [&text](const std::string &part) { text += (text.empty() ? "" : " ") + part; };
-    if (lossy.n_expert_used > 0) {
-        add(fmt::format("--n-expert-used {}", lossy.n_expert_used));
+    if (n_expert_used > 0) {
+        add(fmt::format("--n-expert-used {}", n_expert_used));
     }
-    if (lossy.drop_cold > 0) {
-        add(fmt::format("--drop-cold {}", lossy.drop_cold));
+    if (drop_cold > 0) {
+        add(fmt::format("--drop-cold {}", drop_cold));
     }
-    if (lossy.substitute > 0) {
-        add(fmt::format("--substitute {}", lossy.substitute));
+    if (substitute > 0) {
+        add(fmt::format("--substitute {}", substitute));
     }
-    if (lossy.route_source != nullptr) {
+    if (route_source != nullptr) {
         add("routes from elsewhere");
     }
     return text;
 }
 
-} // namespace sluice::engine
+} // namespace sluice

@@ -1,4 +1,4 @@
-// What of LossyOptions llama.cpp has to be told, and what people are.
+// What of LossyOptions llama.cpp has to be told.
 #pragma once
 
 #include "model/gguf_directory.h"
@@ -7,7 +7,6 @@
 
 #include "llama.h"
 
-#include <string>
 #include <vector>
 
 namespace sluice::engine {
@@ -16,8 +15,5 @@ namespace sluice::engine {
 /// InvalidArgument (a number of experts that the model does not have).
 Result<std::vector<llama_model_kv_override>> metadata_overrides(const LossyOptions &lossy,
                                                                 const model::GgufDirectory &directory);
-
-/// The options in force as flags, such as "--drop-cold 0.5"; empty if there are none.
-std::string describe(const LossyOptions &lossy);
 
 } // namespace sluice::engine

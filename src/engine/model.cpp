@@ -35,10 +35,7 @@ storage::ReadEngineKind engine_kind(IoEngine engine) {
 }
 
 storage::ReadEngineWish expert_engine(const ModelOptions &options) {
-    return {.kind = options.io_engine == IoEngine::Auto ? storage::ReadEngineKind::Threads
-                                                        : engine_kind(options.io_engine),
-            .depth = options.io_depth,
-            .lanes = options.io_threads};
+    return {.kind = engine_kind(options.io_engine), .depth = options.io_depth, .lanes = options.io_threads};
 }
 
 /// A slab is small: only many reads in flight keep a device busy.
@@ -282,7 +279,7 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
     state->info.path = options.path;
     state->info.streaming = mode.stream;
     state->info.mode_reason = options.mode_reason.empty() ? mode.reason : options.mode_reason;
-    state->info.lossy = describe(options.lossy);
+    state->info.lossy = options.lossy.flags();
     state->info.file_bytes = state->directory->file_bytes();
     if (!mode.stream && options.dense_weights == DenseWeights::Locked) {
         state->info.dense_note = "the model is resident: llama.cpp locks as much of it as the system allows";

@@ -115,19 +115,18 @@ void Decider::choose_reading() {
     const char *reason = given    ? "given"
                          : probed ? "what a probe of this device found best"
                                   : "the default: this device was not probed ('sluice probe')";
-    if (!given && probed && facts_.reading->engine == IoEngine::Uring) {
-        model.io_engine = IoEngine::Uring;
-        model.io_depth = facts_.reading->width;
+    if (request_.io_threads_given && model.io_engine == IoEngine::Auto) {
+        model.io_engine = IoEngine::Threads; // nothing else would use them
     } else if (!given && probed) {
-        model.io_threads = facts_.reading->width; // the engine stays "auto": rows have their own best
+        model.io_engine = facts_.reading->engine;
+        (model.io_engine == IoEngine::Uring ? model.io_depth : model.io_threads) = facts_.reading->width;
     }
-    if (model.io_engine == IoEngine::Uring) {
-        choose(fmt::format("--io-engine uring --io-depth {}", model.io_depth), reason, given,
-               given || probed);
-    } else {
-        const char *engine = model.io_engine == IoEngine::Threads ? "--io-engine threads " : "";
-        choose(fmt::format("{}--io-threads {}", engine, model.io_threads), reason, given, given || probed);
-    }
+    const std::string flag = model.io_engine == IoEngine::Threads
+                                 ? fmt::format("--io-engine threads --io-threads {}", model.io_threads)
+                             : model.io_engine == IoEngine::Uring
+                                 ? fmt::format("--io-engine uring --io-depth {}", model.io_depth)
+                                 : fmt::format("--io-depth {}", model.io_depth);
+    choose(flag, reason, given, given || probed);
 }
 
 Status Decider::choose_mode_and_needs() {

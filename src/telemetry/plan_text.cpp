@@ -69,10 +69,12 @@ std::string plan_command(const RunPlan &plan) {
     if (plan.model.dense_weights != DenseWeights::Anon) {
         command += fmt::format(" --dense-weights {}", dense_weights_name(plan.model.dense_weights));
     }
-    if (plan.model.io_engine != IoEngine::Auto) {
-        command += plan.model.io_engine == IoEngine::Uring
-                       ? fmt::format(" --io-engine uring --io-depth {}", plan.model.io_depth)
-                       : std::string(" --io-engine threads");
+    if (plan.model.lookahead) {
+        command += *plan.model.lookahead == 0 ? std::string(" --lookahead off")
+                                              : fmt::format(" --lookahead {}", *plan.model.lookahead);
+    }
+    if (plan.model.lossy.any()) {
+        command += ' ' + plan.model.lossy.flags();
     }
     command += plan.model.direct ? "" : " --no-direct";
     command += plan.model.repack ? "" : " --no-repack";
