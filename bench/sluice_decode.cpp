@@ -5,7 +5,8 @@
 // LAYOUT: repack or no-repack, then "+rows" for row streaming, "+mmap" for mapped dense weights, "+csv" for
 // writing what each token took to a table in the temporary directory, "+uringN" and "+threadsN" for reading
 // experts with N reads in flight or by N threads, "+look" for lookahead on trial and "+lookN" for N experts
-// (else off), "+nooverlap" for graphs in llama.cpp's order,
+// (else off), "+nooverlap" for graphs in llama.cpp's order, "+repackexperts" for experts in the layout of
+// ggml's fastest kernels,
 // "+routes:FILE" (at the end) for experts as a trace of another model has them, layer for layer.
 
 #include "bench_prompt.h"
@@ -106,7 +107,8 @@ sluice::ModelOptions model_options(const std::string &path, uint64_t cache_mib, 
                                  .stream = sluice::StreamMode::Force,
                                  .cache_bytes = cache_mib << 20U,
                                  .row_stream = asks("+rows"),
-                                 .repack = !asks("no-repack")};
+                                 .repack = !asks("no-repack"),
+                                 .repack_experts = asks("+repackexperts")};
     options.dense_weights = asks("+mmap") ? sluice::DenseWeights::Mmap : sluice::DenseWeights::Anon;
     options.overlap = !asks("+nooverlap");
     if (const auto experts = number_after(layout, "+look"); !experts) {
@@ -134,10 +136,9 @@ int failed(const sluice::Error &error) {
 
 int main(int argc, char **argv) {
     if (argc != 7) {
-        std::fprintf(
-            stderr,
-            "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS "
-            "repack|no-repack[+rows][+mmap][+csv][+uringN|+threadsN][+look[N]][+nooverlap][+routes:FILE]\n");
+        std::fprintf(stderr, "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS "
+                             "repack|no-repack[+repackexperts][+rows][+mmap][+csv][+uringN|+threadsN][+look["
+                             "N]][+nooverlap][+routes:FILE]\n");
         return 2;
     }
     const int count = std::atoi(argv[5]);

@@ -84,6 +84,67 @@ TEST_F(SlotPlanTest, CapacityIsNeverExceededAndHardlyWasted) {
     }
 }
 
+/// A file on a device of 4 KiB blocks, the largest that is common.
+class LargeBlockFile final : public storage::IFile {
+public:
+    Result<size_t> read_at(uint64_t, std::span<std::byte>, Access) override { return size_t{0}; }
+    Status map_over(uint64_t, std::span<std::byte>, storage::MapAdvice) override { return {}; }
+    [[nodiscard]] uint64_t size() const override { return UINT64_MAX; }
+    [[nodiscard]] size_t alignment() const override { return 4096; }
+    [[nodiscard]] bool direct_trusted() const override { return true; }
+    [[nodiscard]] const std::string &direct_refusal() const override { return path_; }
+    [[nodiscard]] const std::string &path() const override { return path_; }
+
+private:
+    std::string path_ = "device";
+};
+
+/// Share of the arena that can hold no byte of a slice.
+double padding_share(const SlotPlan &plan, const std::vector<Bank> &banks) {
+    double payload = 0;
+    for (size_t c = 0; c < plan.classes.size(); ++c) {
+        double bytes = 0;
+        double slices = 0;
+        for (size_t b = 0; b < banks.size(); ++b) {
+            const double experts = plan.class_of_bank[b] == c ? banks[b].expert_count : 0;
+            bytes += experts * static_cast<double>(banks[b].slice_bytes);
+            slices += experts;
+        }
+        payload += static_cast<double>(plan.classes[c].slots) * bytes / slices;
+    }
+    return 1.0 - payload / static_cast<double>(plan.arena_bytes);
+}
+
+TEST_F(SlotPlanTest, MixedQuantisationsLoseAtMostThreePercentOfTheCacheToPadding) {
+    LargeBlockFile file;
+    // Bytes of one expert's gate, up and down in files of real models; offsets as alignment to 32 allows.
+    const std::vector<std::vector<size_t>> models = {
+        {884736, 884736, 884736, 884736, 884736, 1290240},      // Qwen3-30B-A3B, Q4_K_M
+        {4406400, 4406400, 4406400},                            // gpt-oss-20b, MXFP4
+        {442368, 442368, 645120},                               // granite-4.0-h-tiny, Q4_K_M
+        {1622016, 1622016, 1982464, 1622016, 1622016, 3063808}, // DeepSeek-V2-Lite, Q4_K_M
+        {884736, 835584, 1081344, 1290240, 1671168, 905216},    // layers of five types, two nearly alike
+    };
+    for (const std::vector<size_t> &slices : models) {
+        std::vector<Bank> banks;
+        LayerNeed layer{.banks = {}, .experts_per_token = 4};
+        uint64_t offset = 5952;
+        for (const size_t slice : slices) {
+            layer.banks.push_back(static_cast<BankId>(banks.size()));
+            banks.push_back(
+                {.name = "b", .file = &file, .offset = offset, .slice_bytes = slice, .expert_count = 64});
+            offset += slice * 64 + 32 * banks.size();
+        }
+        for (const size_t mib : {40, 100, 300}) {
+            const size_t capacity = std::max<size_t>(mib << 20U, slices.size() * 5 * slices.back());
+            const auto plan = plan_slots(banks, {layer}, capacity, Access::Direct);
+            ASSERT_TRUE(plan) << plan.error().message;
+            EXPECT_LE(padding_share(*plan, banks), 0.03)
+                << "slices of " << slices.back() << " bytes, " << mib;
+        }
+    }
+}
+
 TEST_F(SlotPlanTest, WorkingSetCountsEveryLayersExperts) {
     EXPECT_EQ(token_working_set({bank(0, 1000, 8), bank(0, 500, 8)}, {{{0}, 2}, {{1}, 3}}),
               2 * 1000U + 3 * 500U);

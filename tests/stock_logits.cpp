@@ -2,7 +2,8 @@
 // never registers its device. Writes every logit of every prompt token and of every greedily drawn one as raw
 // floats.
 //
-//   stock_logits MODEL OUT THREADS UBATCH PROMPT_TOKENS DRAWN_TOKENS PROMPTS repack|no-repack BATCH
+//   stock_logits MODEL OUT THREADS UBATCH PROMPT_TOKENS DRAWN_TOKENS PROMPTS repack|repack-all|no-repack
+//   BATCH
 // (BATCH: tokens|sequences|embeddings)
 
 #include "support/gate_batch.h"
@@ -21,8 +22,9 @@
 
 namespace {
 
-/// Streamed experts are never repacked. The reference keeps them in a plain host buffer too: a type of its
-/// own, since the loader reads an override to the CPU type itself as leave to repack.
+/// Streamed experts are not repacked unless asked for (repack-all). The reference keeps them in a plain host
+/// buffer too: a type of its own, since the loader reads an override to the CPU type itself as leave to
+/// repack.
 ggml_backend_buffer_type plain_host_type() {
     ggml_backend_buffer_type type = *ggml_backend_cpu_buffer_type();
     return type;
@@ -37,6 +39,7 @@ struct Arguments {
     int drawn = 1;
     int prompts = 1;
     bool repack = true;
+    bool repack_experts = false;
     sluice::test::BatchKind kind = sluice::test::BatchKind::Tokens;
 };
 
@@ -98,9 +101,10 @@ bool run_batches(sluice::test::BatchKind kind, llama_context *context, size_t vo
 
 int main(int argc, char **argv) {
     if (argc != 10) {
-        std::fprintf(stderr,
-                     "usage: stock_logits MODEL OUT THREADS UBATCH PROMPT DRAWN PROMPTS repack|no-repack "
-                     "tokens|sequences|embeddings\n");
+        std::fprintf(
+            stderr,
+            "usage: stock_logits MODEL OUT THREADS UBATCH PROMPT DRAWN PROMPTS repack|repack-all|no-repack "
+            "tokens|sequences|embeddings\n");
         return 2;
     }
     const Arguments arguments{argv[1],
@@ -110,7 +114,8 @@ int main(int argc, char **argv) {
                               static_cast<size_t>(std::atoi(argv[5])),
                               std::atoi(argv[6]),
                               std::atoi(argv[7]),
-                              std::strcmp(argv[8], "repack") == 0,
+                              std::strcmp(argv[8], "no-repack") != 0,
+                              std::strcmp(argv[8], "repack-all") == 0,
                               sluice::test::batch_kind(argv[9])};
     llama_log_set(
         [](ggml_log_level level, const char *text, void *) {
@@ -129,7 +134,7 @@ int main(int argc, char **argv) {
     model_params.load_mode = LLAMA_LOAD_MODE_NONE;
     model_params.lazy_mode = LLAMA_LAZY_MODE_OFF;
     model_params.use_extra_bufts = arguments.repack;
-    model_params.tensor_buft_overrides = arguments.repack ? overrides : nullptr;
+    model_params.tensor_buft_overrides = arguments.repack && !arguments.repack_experts ? overrides : nullptr;
     llama_model *model = llama_model_load_from_file(arguments.model.c_str(), model_params);
     if (model == nullptr) {
         return 1;

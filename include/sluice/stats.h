@@ -50,6 +50,8 @@ struct ExpertStats {
     uint64_t dropped_experts = 0;       ///< left out by LossyOptions::drop_cold
     uint64_t substituted_experts = 0;   ///< replaced by LossyOptions::substitute
     uint64_t nodes_brought_forward = 0; ///< of graphs, to run while slices are on their way
+    uint64_t repacked = 0;              ///< slices given the layout of ggml's kernels, each once per read
+    double repack_seconds = 0;          ///< processor time that took
     LookaheadStats lookahead;
     WarmStartStats warm_start;
 };

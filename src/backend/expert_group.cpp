@@ -150,6 +150,7 @@ void ExpertGroup::make_items(ExpertStep &step) {
             item.slot.store(nullptr, std::memory_order_relaxed);
             item.next_chunk.store(0, std::memory_order_relaxed);
             item.chunks_done.store(0, std::memory_order_relaxed);
+            item.chunks_repacked.store(0, std::memory_order_relaxed);
             item.pinned = false;
             item.dropped = expert.dropped;
         }
@@ -262,10 +263,11 @@ void ExpertGroup::convert(ExpertStep &step) {
 void ExpertGroup::run(ExpertStep &step, int threads) {
     StepThread self(step.running, threads, store_.counters.stall_nanoseconds,
                     store_.counters.cache_nanoseconds);
+    std::vector<std::byte> spare; // for a chunk that is given another layout
     for (;;) {
         const uint32_t seen = abandoned_ ? 0 : store_.cache()->arrivals();
         bool waiting = false;
-        const bool progressed = sweep(step, self, waiting);
+        const bool progressed = sweep(step, self, spare, waiting);
         if (!waiting) {
             // All work is taken, so nobody waits from now on; but who finishes an item may still have slots
             // to acquire for others.
@@ -288,7 +290,7 @@ void ExpertGroup::run(ExpertStep &step, int threads) {
 
 /// One pass over the step's items, working on those that are ready. `waiting`: some are neither done nor
 /// ready.
-bool ExpertGroup::sweep(ExpertStep &step, StepThread &self, bool &waiting) {
+bool ExpertGroup::sweep(ExpertStep &step, StepThread &self, std::vector<std::byte> &spare, bool &waiting) {
     bool progressed = false;
     for (size_t i = 0; i < step.item_count; ++i) {
         WorkItem &item = step.items[i];
@@ -309,7 +311,7 @@ bool ExpertGroup::sweep(ExpertStep &step, StepThread &self, bool &waiting) {
         for (int32_t chunk = item.next_chunk.fetch_add(1, std::memory_order_relaxed); chunk < item.chunks;
              chunk = item.next_chunk.fetch_add(1, std::memory_order_relaxed)) {
             self.now(Doing::Multiplying);
-            process(step, item, zero ? nullptr : slot, chunk);
+            process(step, item, zero ? nullptr : slot, chunk, spare);
             progressed = true;
             if (item.chunks_done.fetch_add(1, std::memory_order_acq_rel) + 1 == item.chunks) {
                 finish_item(item, self);
@@ -319,7 +321,8 @@ bool ExpertGroup::sweep(ExpertStep &step, StepThread &self, bool &waiting) {
     return progressed;
 }
 
-void ExpertGroup::process(ExpertStep &step, WorkItem &item, const residency::Slot *slot, int32_t chunk) {
+void ExpertGroup::process(ExpertStep &step, WorkItem &item, residency::Slot *slot, int32_t chunk,
+                          std::vector<std::byte> &spare) {
     ggml_tensor *weight = item.use->weight->tensor;
     if (step.kind == StepKind::Stage) {
         if (slot != nullptr) {
@@ -332,14 +335,45 @@ void ExpertGroup::process(ExpertStep &step, WorkItem &item, const residency::Slo
     const int64_t end = std::min<int64_t>(begin + kRowsPerChunk, weight->ne[1]);
     if (slot == nullptr) {
         zero_rows(item.use->node, item.tokens, begin, end);
-    } else {
-        multiply_rows(item.use->node, slot->data, item.tokens, step.activations, begin, end);
+        return;
+    }
+    const ExpertLayout *layout = item.use->weight->layout.get();
+    if (layout != nullptr && !slot->repacked) {
+        repack(item, *slot, begin, end, spare);
+    }
+    multiply_rows(item.use->node, {slot->data, layout}, item.tokens, step.activations, begin, end);
+}
+
+/// Rows [begin, end) get their layout by the thread that multiplies them next: they are in its cache then.
+void ExpertGroup::repack(WorkItem &item, residency::Slot &slot, int64_t begin, int64_t end,
+                         std::vector<std::byte> &spare) {
+    static_assert(kRowsPerChunk % ExpertLayout::kGroupRows == 0);
+    const auto start = Clock::now();
+    const size_t row_bytes = item.use->weight->tensor->nb[1];
+    item.use->weight->layout->arrange(
+        {slot.data + static_cast<size_t>(begin) * row_bytes, static_cast<size_t>(end - begin) * row_bytes},
+        spare);
+    item.chunks_repacked.fetch_add(1, std::memory_order_relaxed);
+    store_.counters.repack_nanoseconds += nanoseconds_since(start);
+}
+
+/// Once all chunks are done. In a graph that fails some may have become zeros instead, unrepacked: such a
+/// slot is a mixture that nobody may use again.
+void ExpertGroup::settle_layout(WorkItem &item) {
+    const int32_t repacked = item.chunks_repacked.load(std::memory_order_relaxed);
+    residency::Slot *slot = item.slot.load(std::memory_order_relaxed);
+    if (repacked == item.chunks) {
+        slot->repacked = true;
+        ++store_.counters.repacked_slices;
+    } else if (repacked > 0) {
+        residency::ExpertCache::spoil(slot);
     }
 }
 
 /// While some items still lack a slot, a finished one hands its own on at once; otherwise end() does it in
 /// one go.
 void ExpertGroup::finish_item(WorkItem &item, StepThread &self) {
+    settle_layout(item);
     if (all_acquired_.load(std::memory_order_acquire)) {
         return;
     }

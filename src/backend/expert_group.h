@@ -39,8 +39,9 @@ struct WorkItem {
     std::atomic<residency::Slot *> slot{nullptr}; ///< null until a slot was pinned for it
     std::atomic<int32_t> next_chunk{0};
     std::atomic<int32_t> chunks_done{0};
-    bool pinned = false;  ///< guarded by the group's pump lock
-    bool dropped = false; ///< its output is zeros, and no slot is asked for
+    std::atomic<int32_t> chunks_repacked{0}; ///< only where the bank has a layout of its own
+    bool pinned = false;                     ///< guarded by the group's pump lock
+    bool dropped = false;                    ///< its output is zeros, and no slot is asked for
 };
 
 /// Matmuls that run as one node: adjacent ones on the same activations (gate and up), or a single one.
@@ -122,8 +123,12 @@ private:
     bool fits_at_once() const;
     bool pump();
     size_t acquire(std::span<WorkItem *const> wanted);
-    void process(ExpertStep &step, WorkItem &item, const residency::Slot *slot, int32_t chunk);
-    bool sweep(ExpertStep &step, StepThread &self, bool &waiting);
+    void process(ExpertStep &step, WorkItem &item, residency::Slot *slot, int32_t chunk,
+                 std::vector<std::byte> &spare);
+    void repack(WorkItem &item, residency::Slot &slot, int64_t begin, int64_t end,
+                std::vector<std::byte> &spare);
+    void settle_layout(WorkItem &item);
+    bool sweep(ExpertStep &step, StepThread &self, std::vector<std::byte> &spare, bool &waiting);
     void finish_item(WorkItem &item, StepThread &self);
 
     const ggml_tensor *ids_;

@@ -112,10 +112,10 @@ void convert_activations(const ggml_tensor *node, int64_t piece, std::byte *into
     ggml_get_type_traits_cpu(type)->from_float(reinterpret_cast<const float *>(from), to, count * block);
 }
 
-void multiply_rows(const ggml_tensor *node, const std::byte *slice, std::span<const TokenUse> uses,
+void multiply_rows(const ggml_tensor *node, SliceView slice, std::span<const TokenUse> uses,
                    const ActivationView &activations, int64_t row_begin, int64_t row_end) {
     // Rows in blocks that stay in the first-level cache while every token passes over them.
-    constexpr int64_t kRowsPerBlock = 16;
+    constexpr int64_t kRowsPerBlock = ExpertLayout::kGroupRows;
     const ggml_tensor *weight = node->src[0];
     const ggml_vec_dot_t vec_dot = traits_of(node).vec_dot;
     const int elements = static_cast<int>(weight->ne[0]);
@@ -124,8 +124,13 @@ void multiply_rows(const ggml_tensor *node, const std::byte *slice, std::span<co
         for (const TokenUse use : uses) {
             const std::byte *activation = activation_row(activations, use);
             float *output = output_row(node, use);
+            if (slice.layout != nullptr) {
+                slice.layout->multiply(slice.data + static_cast<size_t>(block) * weight->nb[1], activation,
+                                       output + block, block_end - block);
+                continue;
+            }
             for (int64_t row = block; row < block_end; ++row) {
-                vec_dot(elements, output + row, 0, slice + static_cast<size_t>(row) * weight->nb[1], 0,
+                vec_dot(elements, output + row, 0, slice.data + static_cast<size_t>(row) * weight->nb[1], 0,
                         activation, 0, 1);
             }
         }

@@ -6,6 +6,8 @@
 // imitate it.
 #pragma once
 
+#include "backend/expert_layout.h"
+
 #include "ggml-cpu.h"
 #include "ggml.h"
 
@@ -45,9 +47,15 @@ int64_t conversion_pieces(const ggml_tensor *node);
 /// (converted_bytes(node) long). Pieces are independent.
 void convert_activations(const ggml_tensor *node, int64_t piece, std::byte *into);
 
-/// Computes weight rows [row_begin, row_end) of one expert for all its `uses`, into `node`'s data.
-/// `slice` is the expert's slice: ne[1] rows of nb[1] bytes.
-void multiply_rows(const ggml_tensor *node, const std::byte *slice, std::span<const TokenUse> uses,
+/// An expert's slice: ne[1] rows of nb[1] bytes.
+struct SliceView {
+    const std::byte *data = nullptr;
+    const ExpertLayout *layout = nullptr; ///< null: as in the file
+};
+
+/// Computes weight rows [row_begin, row_end) of one expert for all its `uses`, into `node`'s data. Where the
+/// slice has a layout, row_begin is a multiple of ExpertLayout::kGroupRows, and activations are converted.
+void multiply_rows(const ggml_tensor *node, SliceView slice, std::span<const TokenUse> uses,
                    const ActivationView &activations, int64_t row_begin, int64_t row_end);
 
 /// Writes zeros where multiply_rows would have written: for a graph that has failed and whose later nodes

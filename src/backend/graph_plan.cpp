@@ -70,7 +70,13 @@ bool GraphPlan::is_expert_node(const ggml_tensor *node) const {
     }
     const StreamedTensor *weight = store_.find(node->src[0]);
     return weight != nullptr && weight->tensor == node->src[0] && weight->role == Role::Experts &&
-           !weight->materialized && kernel_supports(node);
+           !weight->materialized && kernel_supports(node) &&
+           (weight->layout == nullptr || node->src[1]->type == GGML_TYPE_F32);
+}
+
+/// Whether the stock kernel multiplies, since it has a way of its own for batches in the file's layout.
+bool GraphPlan::is_staged(const ggml_tensor *node) const {
+    return stock_has_batch_path(node) && store_.find(node->src[0])->layout == nullptr;
 }
 
 bool GraphPlan::is_row_node(const ggml_tensor *node) const {
@@ -291,12 +297,12 @@ int GraphPlan::rewrite_step(const ggml_cgraph *graph, int index) {
         begin_next_decision();
     }
     ggml_tensor *first = graph->nodes[index];
-    const bool staged = stock_has_batch_path(first);
+    const bool staged = is_staged(first);
     int taken = 1;
     while (!staged && index + taken <= decisions_[begun_ - 1].last_use) {
         const ggml_tensor *next = graph->nodes[index + taken];
         if (!is_expert_node(next) || next->src[1] != first->src[1] || next->src[2] != first->src[2] ||
-            stock_has_batch_path(next) || converted_bytes(next) != converted_bytes(first) ||
+            is_staged(next) || converted_bytes(next) != converted_bytes(first) ||
             ggml_get_type_traits_cpu(next->src[0]->type)->vec_dot_type !=
                 ggml_get_type_traits_cpu(first->src[0]->type)->vec_dot_type) {
             break;

@@ -73,6 +73,7 @@ private:
     Status check_use(const ggml_tensor *node, int source);
     bool is_expert_node(const ggml_tensor *node) const;
     bool is_row_node(const ggml_tensor *node) const;
+    bool is_staged(const ggml_tensor *node) const;
     void rewrite(const ggml_cgraph *graph);
     void rewrite_gather(ggml_tensor *node);
     int rewrite_step(const ggml_cgraph *graph, int index);

@@ -8,36 +8,6 @@
 
 namespace sluice::backend {
 
-namespace {
-
-/// Whether one of the CPU's own buffer types, which hold weights in another layout, would take the operation.
-bool cpu_would_repack(const ggml_tensor *op) {
-    ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-    if (cpu == nullptr) {
-        return false;
-    }
-    const auto extra_types =
-        reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(ggml_backend_reg_get_proc_address(
-            ggml_backend_dev_backend_reg(cpu), "ggml_backend_dev_get_extra_bufts"));
-    if (extra_types == nullptr) {
-        return false;
-    }
-    ggml_tensor *weight = weight_of(op);
-    ggml_backend_buffer_t ours = weight->buffer;
-    bool taken = false;
-    for (ggml_backend_buffer_type_t *type = extra_types(cpu); type != nullptr && *type != nullptr && !taken;
-         ++type) {
-        // As the loader asks: with an empty buffer of that type behind the weight.
-        weight->buffer = ggml_backend_buft_alloc_buffer(*type, 0);
-        taken = ggml_backend_dev_supports_op(cpu, op);
-        ggml_backend_buffer_free(weight->buffer);
-    }
-    weight->buffer = ours;
-    return taken;
-}
-
-} // namespace
-
 ggml_tensor *weight_of(const ggml_tensor *op) {
     for (ggml_tensor *source : op->src) {
         if (source != nullptr && source->buffer != nullptr) {
@@ -45,6 +15,31 @@ ggml_tensor *weight_of(const ggml_tensor *op) {
         }
     }
     return nullptr;
+}
+
+ggml_backend_buffer_type_t repacking_type(const ggml_tensor *op) {
+    ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+    if (cpu == nullptr) {
+        return nullptr;
+    }
+    const auto extra_types =
+        reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(ggml_backend_reg_get_proc_address(
+            ggml_backend_dev_backend_reg(cpu), "ggml_backend_dev_get_extra_bufts"));
+    if (extra_types == nullptr) {
+        return nullptr;
+    }
+    ggml_tensor *weight = weight_of(op);
+    ggml_backend_buffer_t ours = weight->buffer;
+    ggml_backend_buffer_type_t taken = nullptr;
+    for (ggml_backend_buffer_type_t *type = extra_types(cpu);
+         type != nullptr && *type != nullptr && taken == nullptr; ++type) {
+        // As the loader asks: with an empty buffer of that type behind the weight.
+        weight->buffer = ggml_backend_buft_alloc_buffer(*type, 0);
+        taken = ggml_backend_dev_supports_op(cpu, op) ? *type : nullptr;
+        ggml_backend_buffer_free(weight->buffer);
+    }
+    weight->buffer = ours;
+    return taken;
 }
 
 bool Placement::wants(const ggml_tensor *op) {
@@ -106,7 +101,7 @@ bool Placement::wants_table(const ggml_tensor *weight) {
 
 bool Placement::wants_dense(const ggml_tensor *op, const ggml_tensor *weight) {
     TableCandidate *table = table_called(weight->name);
-    const bool repacked = options_.repack && cpu_would_repack(op);
+    const bool repacked = options_.repack && repacking_type(op) != nullptr;
     if (table != nullptr) {
         table->tie = repacked ? Tie::Beside : Tie::OneTensor;
     }

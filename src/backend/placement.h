@@ -4,6 +4,7 @@
 
 #include "model/gguf_directory.h"
 
+#include "ggml-backend.h"
 #include "ggml.h"
 
 #include <cstdint>
@@ -80,5 +81,9 @@ private:
 
 /// The weight in one of the loader's dummy operations: the only source that has a buffer. Null if none has.
 ggml_tensor *weight_of(const ggml_tensor *op);
+
+/// The one of the CPU's own buffer types, which hold weights in another layout, that stock llama.cpp would
+/// put the weight of `op` (a dummy operation, as above) in; null: it stays as in the file.
+ggml_backend_buffer_type_t repacking_type(const ggml_tensor *op);
 
 } // namespace sluice::backend

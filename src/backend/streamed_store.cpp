@@ -111,6 +111,26 @@ void StreamedStore::adopt_bank(StreamedTensor &streamed) {
                                      .offset = streamed.offset,
                                      .slice_bytes = streamed.tensor->nb[2],
                                      .expert_count = static_cast<uint32_t>(streamed.tensor->ne[2])});
+    if (options_.repack_experts && !options_.dry) {
+        find_layout(streamed);
+    }
+}
+
+/// Banks of one shape share a layout.
+void StreamedStore::find_layout(StreamedTensor &streamed) {
+    const ggml_tensor *bank = streamed.tensor;
+    for (const auto &[tensor, known] : tensors_) {
+        if (known->layout != nullptr && tensor->type == bank->type &&
+            std::equal(std::begin(bank->ne), std::end(bank->ne), tensor->ne)) {
+            streamed.layout = known->layout;
+            return;
+        }
+    }
+    std::string why;
+    streamed.layout = ExpertLayout::find(bank, why);
+    if (streamed.layout == nullptr) {
+        say_once("--repack-experts leaves some experts as they are in the file: " + why);
+    }
 }
 
 /// Mapped where asked for; otherwise the loader reads it, since its name stays.

@@ -1,6 +1,7 @@
 // What one model keeps outside memory: its expert banks, their cache, its row tables, and what went wrong.
 #pragma once
 
+#include "backend/expert_layout.h"
 #include "backend/graph_workspace.h"
 #include "backend/placement.h"
 #include "model/gguf_directory.h"
@@ -40,6 +41,7 @@ struct StreamedTensor {
     storage::IFile *file = nullptr;
     uint64_t offset = 0;       ///< bytes from the start of the file
     bool materialized = false; ///< its bytes are, or can be faulted in, at its reserved memory for good
+    std::shared_ptr<const ExpertLayout> layout; ///< of experts in slots; null: as in the file
 };
 
 /// Of StreamedStore::set_lookahead_experts(): as many as a token uses.
@@ -61,6 +63,7 @@ struct StoreOptions {
     IRouteSink *route_sink = nullptr;          ///< told every routing decision; null: nobody
     storage::IReadEngine *row_reads = nullptr; ///< needed if placement.rows
     LossyOptions lossy = {};
+    bool repack_experts = false; ///< slots get the layout of ggml's fastest kernels, where there is one
     /// Whether graphs are reordered so that what needs no slice runs while slices are on their way.
     bool overlap = true;
     /// Whether plans of a token's graph guess the next layer's experts; see set_lookahead_experts().
@@ -93,6 +96,8 @@ struct StoreCounters {
     std::atomic<uint64_t> rightly_guessed_experts{0}; ///< of those, chosen
     std::atomic<uint64_t> dropped_experts{0};         ///< see LossyOptions
     std::atomic<uint64_t> substituted_experts{0};
+    std::atomic<uint64_t> repacked_slices{0};
+    std::atomic<uint64_t> repack_nanoseconds{0}; ///< of all threads added up
 };
 
 /// Per model; shared by all contexts on it. Loading is single-threaded; afterwards one graph at a time
@@ -221,6 +226,7 @@ private:
     void observe_sources(const ggml_tensor *node);
     StreamedTensor *find_dry(const ggml_tensor *root);
     void adopt_bank(StreamedTensor &streamed);
+    void find_layout(StreamedTensor &streamed);
     Status adopt_dense(const StreamedTensor &streamed);
     void hide_name(ggml_tensor *tensor);
     Status materialize_rows(const StreamedTensor &weight, const std::string &why);

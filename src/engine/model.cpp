@@ -235,6 +235,7 @@ backend::StoreOptions store_options(const ModelOptions &options, storage::Access
             .policy = options.cache_policy,
             .route_sink = options.route_sink,
             .lossy = options.lossy,
+            .repack_experts = options.repack_experts,
             .overlap = options.overlap,
             .lookahead = options.lookahead != 0U,
             .row_window_bytes = options.row_window_bytes,
@@ -262,6 +263,9 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
     init_llama();
     if (auto possible = check_dense_weights(options.dense_weights); !possible) {
         return fail(possible.error());
+    }
+    if (options.repack_experts && !options.repack) {
+        return fail(ErrorCode::InvalidArgument, "experts cannot be repacked where nothing is to be repacked");
     }
 
     auto directory = model::GgufDirectory::open(options.path, options.direct, files);

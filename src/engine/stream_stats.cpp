@@ -25,6 +25,8 @@ ExpertStats expert_stats(const ModelState &model) {
     stats.materialized = store.counters.materialized;
     stats.dropped_experts = store.counters.dropped_experts;
     stats.substituted_experts = store.counters.substituted_experts;
+    stats.repacked = store.counters.repacked_slices;
+    stats.repack_seconds = static_cast<double>(store.counters.repack_nanoseconds) * 1e-9;
     stats.nodes_brought_forward = store.counters.nodes_brought_forward;
     stats.lookahead.experts = store.counters.guessed_experts;
     stats.lookahead.right = store.counters.rightly_guessed_experts;

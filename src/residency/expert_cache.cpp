@@ -258,6 +258,7 @@ storage::ReadRequest ExpertCache::bind(Slot &slot, SlotIndex index, SliceKey key
     slot.key = key;
     slot.guess = guess;
     slot.awaited = !guess;
+    slot.repacked = false;
     slot.data = slot.base + residue;
     slot.state.store(SlotState::Loading, std::memory_order_relaxed);
     slot_of_[key.bank][key.expert] = static_cast<int32_t>(index);

@@ -28,16 +28,18 @@ enum class SlotState : uint32_t {
     Failed,  ///< the read failed; see Slot::error
 };
 
-/// One place for one slice. Fields but `state` belong to the cache's lock; a holder of a pin may read
-/// `data` once `state` is Ready, and `error` once it is Failed.
+/// One place for one slice. Fields but `state` belong to the cache's lock; holders of a pin may read `data`
+/// once `state` is Ready, or, agreed among them, give it another layout and set `repacked`; and read `error`
+/// once it is Failed.
 struct Slot {
     std::atomic<SlotState> state{SlotState::Empty};
     uint32_t pins = 0;
     SliceKey key;
-    std::optional<Guess> guess;      ///< it was read on a guess, and nobody has asked for it yet
-    bool awaited = false;            ///< while Loading: somebody asked for it, or will surely
-    std::byte *base = nullptr;       ///< start of the slot, block-aligned
-    const std::byte *data = nullptr; ///< the slice: base plus the slice's file offset modulo the block
+    std::optional<Guess> guess; ///< it was read on a guess, and nobody has asked for it yet
+    bool awaited = false;       ///< while Loading: somebody asked for it, or will surely
+    std::byte *base = nullptr;  ///< start of the slot, block-aligned
+    std::byte *data = nullptr;  ///< the slice: base plus the slice's file offset modulo the block
+    bool repacked = false;      ///< whoever holds a pin has given the slice another layout
     Error error;
 };
 
@@ -100,6 +102,9 @@ public:
 
     /// The slices that are there, the most often asked for first.
     [[nodiscard]] std::vector<SliceKey> residents() const;
+
+    /// A pinned slot's bytes are spoilt: it is forgotten with its last pin. Thread-safe.
+    static void spoil(Slot *slot) { slot->state.store(SlotState::Failed, std::memory_order_release); }
 
     /// Takes back one pin. A slot whose read failed is forgotten with its last pin, so that the next
     /// acquire reads again.

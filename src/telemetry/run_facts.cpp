@@ -91,6 +91,7 @@ Facts model_facts(const Model &model, const ModelOptions &options, const Session
         {"io_threads", info.streaming ? std::to_string(options.io_threads) : ""},
         {"direct", info.streaming ? yes_no(info.direct) : ""},
         {"repack", yes_no(options.repack)},
+        {"repack_experts", experts ? yes_no(options.repack_experts) : ""},
         {"dense_weights", dense_weights_name(options.dense_weights)},
         {"row_stream", yes_no(options.row_stream)},
         {"row_window_MiB", options.row_stream ? mebibytes(options.row_window_bytes) : ""},

@@ -44,6 +44,11 @@ void add_streaming(const RunStats &stats, std::vector<std::string> &lines) {
         cache += ", more than the cache holds";
     }
     lines.push_back(cache);
+    if (experts.repacked > 0) {
+        lines.push_back(fmt::format("moe-repack: {} slices given the layout of faster kernels, {:.2f} s of "
+                                    "processor time",
+                                    experts.repacked, experts.repack_seconds));
+    }
     if (experts.buffered_fallbacks > 0 || experts.read_errors > 0) {
         lines.push_back(
             fmt::format("moe-stream: {} direct reads had to be finished through the page cache, {} "

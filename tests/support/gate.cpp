@@ -147,7 +147,10 @@ std::vector<float> run_stock(const GateConfig &config) {
     const std::string command =
         fmt::format("'{}' '{}' '{}' {} {} {} {} {} {} {}", SLUICE_STOCK_LOGITS, config.model, out,
                     config.threads, config.ubatch, config.prompt, config.drawn, config.prompts,
-                    config.repack ? "repack" : "no-repack", batch_name(config.batch));
+                    config.repack_experts ? "repack-all"
+                    : config.repack       ? "repack"
+                                          : "no-repack",
+                    batch_name(config.batch));
     if (const int code = std::system(command.c_str()); code != 0) {
         ADD_FAILURE() << "the reference failed with " << code << ": " << command;
         return {};
@@ -179,7 +182,8 @@ ModelOptions gate_options(const GateConfig &config) {
             .row_window_bytes = config.row_window.value_or(residency::kSlabBytes),
             .lookahead = config.lookahead,
             .direct = config.direct,
-            .repack = config.repack};
+            .repack = config.repack,
+            .repack_experts = config.repack_experts};
 }
 
 GateRun run_streamed(const GateConfig &config) {

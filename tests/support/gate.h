@@ -33,6 +33,7 @@ struct GateConfig {
     int prompts = 1;
     bool direct = true;
     bool repack = true;
+    bool repack_experts = false; ///< against stock as it is by default
     /// Bytes for rows; empty: without row streaming. Then rows must have been read, and given back where the
     /// window is a single slab.
     std::optional<uint64_t> row_window = {};
