@@ -11,13 +11,13 @@ namespace sluice::backend {
 
 namespace {
 
-// Small enough to share one expert between threads, large enough that claiming a chunk costs nothing.
-constexpr int64_t kRowsPerChunk = 64;
-
-int32_t chunks_of(const ggml_tensor *weight, StepKind kind) {
-    return kind == StepKind::Stage
-               ? 1
-               : static_cast<int32_t>((weight->ne[1] + kRowsPerChunk - 1) / kRowsPerChunk);
+// Memory is read at full speed only some way into a chunk, so few large ones are quickest; but a slice that
+// arrives late should be shared by all threads, and where many tokens use an expert its rows stay in cache.
+int64_t rows_per_chunk(const ggml_tensor *weight, int threads, size_t uses) {
+    constexpr int64_t kLeastRows = 64;
+    const int64_t wanted = weight->ne[1] / (threads * static_cast<int64_t>(uses));
+    const int64_t rows = std::clamp(wanted, std::min(kLeastRows, weight->ne[1]), weight->ne[1]);
+    return (rows + ExpertLayout::kGroupRows - 1) / ExpertLayout::kGroupRows * ExpertLayout::kGroupRows;
 }
 
 } // namespace
@@ -36,7 +36,7 @@ size_t ExpertGroup::bank_count() const {
     return banks;
 }
 
-void ExpertGroup::begin() {
+void ExpertGroup::begin(int threads) {
     abandoned_ = store_.failed() || !route();
     if (abandoned_) {
         route_nowhere();
@@ -48,7 +48,7 @@ void ExpertGroup::begin() {
         drop_cold();
     }
     for (const auto &step : steps_) {
-        make_items(*step);
+        make_items(*step, threads);
     }
     pump_step_ = abandoned_ ? steps_.size() : 0;
     all_acquired_.store(abandoned_, std::memory_order_release);
@@ -132,7 +132,7 @@ bool ExpertGroup::route() {
     return true;
 }
 
-void ExpertGroup::make_items(ExpertStep &step) {
+void ExpertGroup::make_items(ExpertStep &step, int threads) {
     const size_t count = experts_.size() * step.uses.size();
     if (count > step.item_capacity) {
         step.items = std::make_unique<WorkItem[]>(count);
@@ -146,7 +146,11 @@ void ExpertGroup::make_items(ExpertStep &step) {
             item.use = &use;
             item.key = {use.weight->index, static_cast<uint32_t>(expert.id)};
             item.tokens = {token_uses_.data() + expert.first, expert.count};
-            item.chunks = chunks_of(use.weight->tensor, step.kind);
+            const int64_t rows = use.weight->tensor->ne[1];
+            item.chunk_rows = step.kind == StepKind::Stage
+                                  ? rows
+                                  : rows_per_chunk(use.weight->tensor, threads, expert.count);
+            item.chunks = static_cast<int32_t>((rows + item.chunk_rows - 1) / item.chunk_rows);
             item.slot.store(nullptr, std::memory_order_relaxed);
             item.next_chunk.store(0, std::memory_order_relaxed);
             item.chunks_done.store(0, std::memory_order_relaxed);
@@ -331,8 +335,8 @@ void ExpertGroup::process(ExpertStep &step, WorkItem &item, residency::Slot *slo
         }
         return;
     }
-    const int64_t begin = chunk * kRowsPerChunk;
-    const int64_t end = std::min<int64_t>(begin + kRowsPerChunk, weight->ne[1]);
+    const int64_t begin = chunk * item.chunk_rows;
+    const int64_t end = std::min<int64_t>(begin + item.chunk_rows, weight->ne[1]);
     if (slot == nullptr) {
         zero_rows(item.use->node, item.tokens, begin, end);
         return;
@@ -347,7 +351,6 @@ void ExpertGroup::process(ExpertStep &step, WorkItem &item, residency::Slot *slo
 /// Rows [begin, end) get their layout by the thread that multiplies them next: they are in its cache then.
 void ExpertGroup::repack(WorkItem &item, residency::Slot &slot, int64_t begin, int64_t end,
                          std::vector<std::byte> &spare) {
-    static_assert(kRowsPerChunk % ExpertLayout::kGroupRows == 0);
     const auto start = Clock::now();
     const size_t row_bytes = item.use->weight->tensor->nb[1];
     item.use->weight->layout->arrange(

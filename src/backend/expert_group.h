@@ -35,6 +35,7 @@ struct WorkItem {
     const ExpertUse *use = nullptr;
     residency::SliceKey key;
     std::span<const TokenUse> tokens;
+    int64_t chunk_rows = 0;
     int32_t chunks = 0;
     std::atomic<residency::Slot *> slot{nullptr}; ///< null until a slot was pinned for it
     std::atomic<int32_t> next_chunk{0};
@@ -71,8 +72,8 @@ public:
 
     /// Reads the ids, pins what is resident, starts reads for the rest in consumption order, returns at once.
     /// When the experts need more slots than the cache has, as many as fit; the rest follows as slots come
-    /// free.
-    void begin();
+    /// free. `threads` threads will call run().
+    void begin(int threads);
 
     /// Converts the step's activations; threads share the pieces.
     static void convert(ExpertStep &step);
@@ -119,7 +120,7 @@ private:
     void read_ahead() const;
     void judge_guess();
     void drop_cold();
-    void make_items(ExpertStep &step);
+    void make_items(ExpertStep &step, int threads);
     bool fits_at_once() const;
     bool pump();
     size_t acquire(std::span<WorkItem *const> wanted);

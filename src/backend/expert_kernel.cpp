@@ -119,8 +119,9 @@ void multiply_rows(const ggml_tensor *node, SliceView slice, std::span<const Tok
     const ggml_tensor *weight = node->src[0];
     const ggml_vec_dot_t vec_dot = traits_of(node).vec_dot;
     const int elements = static_cast<int>(weight->ne[0]);
-    for (int64_t block = row_begin; block < row_end; block += kRowsPerBlock) {
-        const int64_t block_end = std::min(block + kRowsPerBlock, row_end);
+    const int64_t step = uses.size() > 1 ? kRowsPerBlock : row_end - row_begin;
+    for (int64_t block = row_begin; block < row_end; block += step) {
+        const int64_t block_end = std::min(block + step, row_end);
         for (const TokenUse use : uses) {
             const std::byte *activation = activation_row(activations, use);
             float *output = output_row(node, use);

@@ -93,7 +93,7 @@ private:
     /// Fails the graph from inside one of its nodes: ggml's threads can't unwind, so it runs out on zeros.
     void give_up(const char *why);
 
-    static void begin_experts(ggml_tensor *, int thread, int, void *context);
+    static void begin_experts(ggml_tensor *, int thread, int threads, void *context);
     static void guess_experts(ggml_tensor *, int thread, int, void *context);
     static void choose_experts(ggml_tensor *, int thread, int, void *context);
     static void convert(ggml_tensor *, int thread, int, void *context);

@@ -7,7 +7,7 @@
 
 namespace sluice::backend {
 
-void GraphPlan::begin_experts(ggml_tensor *, int thread, int, void *context) {
+void GraphPlan::begin_experts(ggml_tensor *, int thread, int threads, void *context) {
     if (thread != 0) {
         return;
     }
@@ -16,7 +16,7 @@ void GraphPlan::begin_experts(ggml_tensor *, int thread, int, void *context) {
     try {
         node.plan->end_group();
         node.plan->active_ = node.group;
-        node.group->begin();
+        node.group->begin(threads);
     } catch (const std::exception &error) {
         node.plan->give_up(error.what());
     }
