@@ -72,6 +72,47 @@ TEST_F(OwnGraph, ExpertsOfAnyGraphAreStreamed) {
     EXPECT_EQ(store().counters.materialized, 0U);
 }
 
+/// Tensors of a context, all in one buffer.
+std::unique_ptr<ggml_backend_buffer, Free> allocate(ggml_context *context, ggml_backend_buffer_usage usage) {
+    std::unique_ptr<ggml_backend_buffer, Free> buffer(
+        ggml_backend_alloc_ctx_tensors_from_buft(context, ggml_backend_cpu_buffer_type()));
+    ggml_backend_buffer_set_usage(buffer.get(), usage);
+    return buffer;
+}
+
+// As in deepseek4's first layers: a table says which experts a token uses.
+TEST_F(OwnGraph, LayerRoutedByTheTokenAloneIsReadAtTheStartOfTheGraph) {
+    const ggml_init_params small{.mem_size = 4096, .mem_buffer = nullptr, .no_alloc = true};
+    const std::unique_ptr<ggml_context, Free> weights(ggml_init(small));
+    ggml_tensor *table = ggml_new_tensor_2d(weights.get(), GGML_TYPE_I32, 2, 3);
+    const auto weight_buffer = allocate(weights.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    const std::vector<int32_t> experts_by_token{0, 1, 2, 3, 5, 4};
+    std::memcpy(table->data, experts_by_token.data(), experts_by_token.size() * sizeof(int32_t));
+    const std::unique_ptr<ggml_context, Free> inputs(ggml_init(small));
+    ggml_tensor *token = ggml_new_tensor_1d(inputs.get(), GGML_TYPE_I32, 1);
+    ggml_set_input(token);
+    const auto input_buffer = allocate(inputs.get(), GGML_BACKEND_BUFFER_USAGE_ANY);
+    *static_cast<int32_t *>(token->data) = 2;
+
+    ggml_tensor *activations =
+        ggml_view_3d(context_.get(), input_, weight_->ne[0], 1, 1, input_->nb[1], input_->nb[2], 0);
+    ggml_tensor *hashed = ggml_mul_mat_id(context_.get(), weight_, ggml_scale(context_.get(), activations, 2),
+                                          ggml_get_rows(context_.get(), table, token));
+    const residency::ExpertCounters before = store().cache()->counters();
+    ASSERT_EQ(compute(hashed, {}, backend_.get()), GGML_STATUS_SUCCESS);
+    const residency::ExpertCounters after = store().cache()->counters();
+    EXPECT_EQ(after.prefetched - before.prefetched, 2U) << "experts 5 and 4";
+    EXPECT_EQ(after.hits - before.hits, 2U);
+    EXPECT_EQ(after.misses - before.misses, 0U) << "both were read before the layer asked for them";
+    const std::vector<float> streamed = values(hashed);
+
+    ggml_tensor *ids = ggml_view_2d(context_.get(), ids_, 2, 1, ids_->nb[1], 0);
+    ggml_tensor *chosen =
+        ggml_mul_mat_id(context_.get(), weight_, ggml_scale(context_.get(), activations, 2), ids);
+    ASSERT_EQ(compute(chosen, {5, 4, 0, 0}, backend_.get()), GGML_STATUS_SUCCESS);
+    EXPECT_EQ(streamed, values(chosen));
+}
+
 TEST_F(OwnGraph, RouterThatChoosesNoExpertOfTheBankFailsTheGraphOnly) {
     ggml_tensor *product = ggml_mul_mat_id(context_.get(), weight_, input_, ids_);
     for (const int32_t wrong : {-1, static_cast<int32_t>(weight_->ne[2])}) {
