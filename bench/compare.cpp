@@ -1,6 +1,9 @@
 // Runs variants of a decode benchmark in turn, several rounds, and prints medians, spread and ratios.
 // The first variant is the one the others are divided by.
 
+#include "compare_bound.h"
+#include "compare_table.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -16,6 +19,9 @@
 
 namespace {
 
+using sluice::bench::Bound;
+using sluice::bench::Measured;
+
 struct Options {
     std::string model;
     int threads = 2;
@@ -24,6 +30,8 @@ struct Options {
     int rounds = 3;
     std::vector<std::string> variants;
     uint64_t ceiling_mib = 0;
+    bool bound = false;
+    uint64_t slice_kib = 864; ///< of fio's reads: a matrix of an expert of Qwen3-30B-A3B in q4_K
     std::string json;
 };
 
@@ -79,7 +87,8 @@ nlohmann::json run(const std::string &command) {
     if (const int code = pclose(pipe); code != 0) {
         throw std::runtime_error(fmt::format("exit status {} from: {}", code, command));
     }
-    return nlohmann::json::parse(text);
+    const size_t start = std::min(text.find('{'), text.size()); // fio may have notes before it
+    return nlohmann::json::parse(text.substr(start));
 }
 
 /// Pages that another run left in the page cache are charged to that run's cgroup, or to none: a ceiling
@@ -91,69 +100,44 @@ void drop_from_page_cache(const std::string &path) {
     }
 }
 
-double quantile(std::vector<double> values, double at) {
-    std::sort(values.begin(), values.end());
-    return values[static_cast<size_t>(at * static_cast<double>(values.size() - 1) + 0.5)];
-}
-
-/// Medians over rounds of each round's median token, and the quartiles of all tokens.
-struct Result {
-    std::vector<double> round_medians;
-    std::vector<double> tokens;
-    nlohmann::json last;
-};
-
-void print(const Options &options, const std::vector<Result> &results) {
-    fmt::print("| variant | ms per token (median) | rounds' range | quartiles of tokens | x of {} | load s | "
-               "peak MiB | "
-               "MiB read per token | hit rate | waiting ms per token | prefill s | dense MiB | "
-               "MiB of rows per 100 tokens |\n"
-               "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-               options.variants[0]);
-    const double base = quantile(results[0].round_medians, 0.5);
-    for (size_t i = 0; i < results.size(); ++i) {
-        const Result &result = results[i];
-        const double median = quantile(result.round_medians, 0.5);
-        const bool streamed = result.last.contains("hit_rate");
-        fmt::print(
-            "| {} | {:.2f} | {:.2f} - {:.2f} | {:.2f} - {:.2f} | {:.2f} | {:.2f} | {:.0f} | {} | {} | "
-            "{} | {:.2f} | {} | {} |\n",
-            options.variants[i], median, quantile(result.round_medians, 0), quantile(result.round_medians, 1),
-            quantile(result.tokens, 0.25), quantile(result.tokens, 0.75), base / median,
-            result.last["load_s"].get<double>(), result.last["peak_bytes"].get<double>() / 1048576.0,
-            streamed ? fmt::format("{:.1f}", result.last["read_mib_per_token"].get<double>()) : "-",
-            streamed ? fmt::format("{:.3f}", result.last["hit_rate"].get<double>()) : "-",
-            streamed ? fmt::format("{:.1f}", result.last["stall_ms_per_token"].get<double>()) : "-",
-            result.last["prefill_s"].get<double>(),
-            streamed ? fmt::format("{:.0f}", result.last["dense_mib"].get<double>()) : "-",
-            streamed ? fmt::format("{:.2f}", result.last["row_mib_per_100_tokens"].get<double>()) : "-");
+void measure(const Options &options, const std::string &folder, Measured &variant) {
+    std::string command = command_of(variant.variant, options, folder);
+    if (options.ceiling_mib > 0 && variant.variant.find("@free") == std::string::npos) {
+        command = under_ceiling(command, options.ceiling_mib);
     }
+    drop_from_page_cache(options.model);
+    variant.add_round(run(command));
 }
 
 int compare(const Options &options, const std::string &folder) {
-    std::vector<Result> results(options.variants.size());
+    Bound bound{.slice_kib = options.slice_kib};
+    if (options.bound) {
+        bound.compute_from = sluice::bench::compute_variant(options.variants);
+        sluice::bench::require_fio();
+    }
+    std::vector<Measured> variants;
+    for (const std::string &name : options.variants) {
+        variants.push_back({.variant = name});
+    }
     for (int round = 0; round < options.rounds; ++round) {
-        for (size_t i = 0; i < options.variants.size(); ++i) {
-            std::string command = command_of(options.variants[i], options, folder);
-            if (options.ceiling_mib > 0 && options.variants[i].find("@free") == std::string::npos) {
-                command = under_ceiling(command, options.ceiling_mib);
-            }
-            std::fprintf(stderr, "round %d of %d: %s\n", round + 1, options.rounds,
-                         options.variants[i].c_str());
-            drop_from_page_cache(options.model);
-            nlohmann::json one = run(command);
-            const auto tokens = one["token_ms"].get<std::vector<double>>();
-            results[i].round_medians.push_back(quantile(tokens, 0.5));
-            results[i].tokens.insert(results[i].tokens.end(), tokens.begin(), tokens.end());
-            results[i].last = std::move(one);
+        if (options.bound) {
+            std::fprintf(stderr, "round %d of %d: fio\n", round + 1, options.rounds);
+            bound.device_mib_per_s.push_back(sluice::bench::fio_mib_per_s(
+                run(sluice::bench::fio_command(options.model, options.slice_kib))));
+        }
+        for (Measured &variant : variants) {
+            std::fprintf(stderr, "round %d of %d: %s\n", round + 1, options.rounds, variant.variant.c_str());
+            measure(options, folder, variant);
         }
     }
-    print(options, results);
+    print_table(variants);
+    if (options.bound) {
+        print_bounds(bound, variants);
+    }
     if (!options.json.empty()) {
-        nlohmann::json all;
-        for (size_t i = 0; i < results.size(); ++i) {
-            all[options.variants[i]] = {{"round_medians_ms", results[i].round_medians},
-                                        {"last", results[i].last}};
+        nlohmann::json all = table_numbers(variants);
+        if (options.bound) {
+            all["bound"] = bound_numbers(bound, variants);
         }
         std::ofstream(options.json) << all.dump(2) << '\n';
     }
@@ -169,8 +153,16 @@ int main(int argc, char **argv) {
     app.add_option("-t,--threads", options.threads, "Compute threads")->capture_default_str();
     app.add_option("-p,--prompt", options.prompt, "Prompt tokens before measuring")->capture_default_str();
     app.add_option("-n,--tokens", options.tokens, "Tokens measured per run")->capture_default_str();
-    app.add_option("-r,--rounds", options.rounds, "Rounds")->capture_default_str();
+    app.add_option("-r,--rounds", options.rounds, "Rounds")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
     app.add_option("--ceiling-mib", options.ceiling_mib, "Run in a memory cgroup of this size (needs root)");
+    app.add_flag("--bound", options.bound,
+                 "Also compare with what is possible: the compute time of a variant that begins with "
+                 "stock-resident, and the time that fio needs for the bytes read");
+    app.add_option("--slice-kib", options.slice_kib, "Size of fio's reads")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
     app.add_option("--json", options.json, "Also write the numbers here");
     app.add_option(
            "--variant", options.variants,
