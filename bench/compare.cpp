@@ -29,7 +29,8 @@ struct Options {
     int tokens = 32;
     int rounds = 3;
     std::vector<std::string> variants;
-    uint64_t ceiling_mib = 0;
+    uint64_t ceiling_mib = 0;   ///< 0: none
+    uint64_t read_mb_per_s = 0; ///< the same
     bool bound = false;
     uint64_t slice_kib = 864; ///< of fio's reads: a matrix of an expert of Qwen3-30B-A3B in q4_K
     std::string json;
@@ -42,7 +43,7 @@ std::optional<std::string> after(const std::string &text, const std::string &pre
 
 /// A variant is "stock-resident", "stock-mmap" or "sluice-<cache MiB>", then "-norepack" or "-plain" (stock
 /// only) for the weights' layout, then (Sluice only) what sluice_decode knows with a "+" before it, then
-/// "@free" to run without the ceiling.
+/// "@free" to run without limits.
 std::string command_of(const std::string &variant, const Options &options, const std::string &folder) {
     std::string name = variant.substr(0, variant.find('@'));
     std::string layout = "repack";
@@ -69,9 +70,16 @@ std::string command_of(const std::string &variant, const Options &options, const
     throw CLI::ValidationError("--variant", "'" + variant + "' is not one");
 }
 
-/// Wraps a command so that it runs in a memory cgroup of its own.
-std::string under_ceiling(const std::string &command, uint64_t mib) {
-    return fmt::format("'{}/under-ceiling.sh' {} {}", SLUICE_BENCH_SOURCE, mib, command);
+/// Wraps a command so that it runs in control groups of its own, with a ceiling on memory (0: none) and the
+/// limit on reads that was asked for.
+std::string limited(const std::string &command, const Options &options, uint64_t ceiling_mib) {
+    if (ceiling_mib == 0 && options.read_mb_per_s == 0) {
+        return command;
+    }
+    const std::string reads = options.read_mb_per_s > 0 ? fmt::format("--read-mb-per-s {} --file '{}' ",
+                                                                      options.read_mb_per_s, options.model)
+                                                        : "";
+    return fmt::format("'{}/under-ceiling.sh' {}{} {}", SLUICE_BENCH_SOURCE, reads, ceiling_mib, command);
 }
 
 nlohmann::json run(const std::string &command) {
@@ -102,8 +110,8 @@ void drop_from_page_cache(const std::string &path) {
 
 void measure(const Options &options, const std::string &folder, Measured &variant) {
     std::string command = command_of(variant.variant, options, folder);
-    if (options.ceiling_mib > 0 && variant.variant.find("@free") == std::string::npos) {
-        command = under_ceiling(command, options.ceiling_mib);
+    if (variant.variant.find("@free") == std::string::npos) {
+        command = limited(command, options, options.ceiling_mib);
     }
     drop_from_page_cache(options.model);
     variant.add_round(run(command));
@@ -122,8 +130,8 @@ int compare(const Options &options, const std::string &folder) {
     for (int round = 0; round < options.rounds; ++round) {
         if (options.bound) {
             std::fprintf(stderr, "round %d of %d: fio\n", round + 1, options.rounds);
-            bound.device_mib_per_s.push_back(sluice::bench::fio_mib_per_s(
-                run(sluice::bench::fio_command(options.model, options.slice_kib))));
+            const std::string fio = sluice::bench::fio_command(options.model, options.slice_kib);
+            bound.device_mib_per_s.push_back(sluice::bench::fio_mib_per_s(run(limited(fio, options, 0))));
         }
         for (Measured &variant : variants) {
             std::fprintf(stderr, "round %d of %d: %s\n", round + 1, options.rounds, variant.variant.c_str());
@@ -157,6 +165,9 @@ int main(int argc, char **argv) {
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     app.add_option("--ceiling-mib", options.ceiling_mib, "Run in a memory cgroup of this size (needs root)");
+    app.add_option("--read-mb-per-s", options.read_mb_per_s,
+                   "Limit reads of the model's disk to so many 10^6 bytes per second (needs root)")
+        ->check(CLI::PositiveNumber);
     app.add_flag("--bound", options.bound,
                  "Also compare with what is possible: the compute time of a variant that begins with "
                  "stock-resident, and the time that fio needs for the bytes read");
@@ -167,7 +178,7 @@ int main(int argc, char **argv) {
     app.add_option(
            "--variant", options.variants,
            "stock-resident, stock-mmap or sluice-<cache MiB>; -norepack behind it: file layout for all "
-           "weights; @free behind that: without the ceiling")
+           "weights; @free behind that: without limits")
         ->required();
     CLI11_PARSE(app, argc, argv);
     const std::string self = argv[0];
