@@ -108,7 +108,7 @@ TEST_P(InspectRecipe, NumbersAreThoseOfTheRecipe) {
 INSTANTIATE_TEST_SUITE_P(All, InspectRecipe,
                          testing::Values("tiny-qwen3moe", "tiny-mixed", "tiny-gemma4", "tiny-gpt-oss",
                                          "tiny-tied", "tiny-nemotron-h-moe", "tiny-vocab", "tiny-hashed",
-                                         "tiny-dense", "tiny-gemma-dense"),
+                                         "tiny-ernie", "tiny-dense", "tiny-gemma-dense"),
                          [](const auto &info) {
                              std::string name = info.param;
                              std::replace(name.begin(), name.end(), '-', '_');

@@ -58,7 +58,7 @@ TEST_P(LookaheadArchitecture, ChangesNoByte) {
 
 INSTANTIATE_TEST_SUITE_P(Recipes, LookaheadArchitecture,
                          testing::Values("tiny-mixed", "tiny-gemma4", "tiny-gpt-oss", "tiny-nemotron-h-moe",
-                                         "tiny-hashed"),
+                                         "tiny-hashed", "tiny-ernie"),
                          [](const auto &info) {
                              std::string name = info.param;
                              std::replace(name.begin(), name.end(), '-', '_');

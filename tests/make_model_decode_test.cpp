@@ -138,8 +138,11 @@ TEST_P(EachTinyRecipe, LoadsAndDecodesInStockLlama) {
 
 TEST_P(EachTinyRecipe, LoadsAndDecodesWithFewLayersAndWithMany) {
     const ScratchDir dir;
-    const std::map<std::string, int> least = {
-        {"tiny-gemma4", 2}, {"tiny-gemma-dense", 2}, {"tiny-nemotron-h-moe", 4}, {"tiny-hashed", 4}};
+    const std::map<std::string, int> least = {{"tiny-gemma4", 2},
+                                              {"tiny-gemma-dense", 2},
+                                              {"tiny-nemotron-h-moe", 4},
+                                              {"tiny-ernie", 2},
+                                              {"tiny-hashed", 4}};
     for (const int layers : {least.contains(GetParam()) ? least.at(GetParam()) : 1, 6}) {
         const std::string path = made({.like = GetParam(), .layers = layers}, dir / "model.gguf");
         const auto directory = GgufDirectory::open(path, false, storage::system_files());
@@ -159,8 +162,8 @@ TEST_P(EachTinyRecipe, LoadsAndDecodesInSeveralFiles) {
 
 INSTANTIATE_TEST_SUITE_P(MadeModel, EachTinyRecipe,
                          testing::Values("tiny-qwen3moe", "tiny-mixed", "tiny-gemma4", "tiny-gemma-dense",
-                                         "tiny-gpt-oss", "tiny-nemotron-h-moe", "tiny-hashed", "tiny-vocab",
-                                         "tiny-tied", "tiny-dense"),
+                                         "tiny-gpt-oss", "tiny-nemotron-h-moe", "tiny-hashed", "tiny-ernie",
+                                         "tiny-vocab", "tiny-tied", "tiny-dense"),
                          [](const auto &instance) {
                              std::string name = instance.param;
                              std::replace(name.begin(), name.end(), '-', '_');
@@ -217,11 +220,9 @@ struct Routing {
 TEST(MadeModel, DifferentTokensAreRoutedToDifferentExperts) {
     const ScratchDir dir;
     const std::pair<const char *, int> recipes[] = {// with two layers of experts
-                                                    {"tiny-qwen3moe", 2},
-                                                    {"tiny-gemma4", 2},
-                                                    {"tiny-gpt-oss", 2},
-                                                    {"tiny-nemotron-h-moe", 4},
-                                                    {"tiny-hashed", 4}};
+                                                    {"tiny-qwen3moe", 2}, {"tiny-gemma4", 2},
+                                                    {"tiny-gpt-oss", 2},  {"tiny-nemotron-h-moe", 4},
+                                                    {"tiny-ernie", 3},    {"tiny-hashed", 4}};
     for (const auto &[like, layers] : recipes) {
         const std::string path = made({.like = like, .layers = layers}, dir / "model.gguf");
         Routing routing;

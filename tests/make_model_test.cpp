@@ -40,7 +40,7 @@ std::string made(const ModelRecipe &recipe, const std::string &path) {
 TEST(MakeModel, SameRecipeAndSeedGiveTheSameBytes) {
     const ScratchDir dir;
     for (const char *like : {"tiny-qwen3moe", "tiny-gemma4", "tiny-gemma-dense", "tiny-gpt-oss",
-                             "tiny-nemotron-h-moe", "tiny-hashed", "tiny-vocab"}) {
+                             "tiny-nemotron-h-moe", "tiny-hashed", "tiny-vocab", "tiny-ernie"}) {
         made({.like = like}, dir / "a.gguf");
         made({.like = like}, dir / "b.gguf");
         made({.like = like, .seed = 8}, dir / "c.gguf");
@@ -167,6 +167,35 @@ TEST(MakeModel, LargeVocabularyRecipeHasItsTableApartFromTheOutput) {
     EXPECT_LT(bytes_of(*plan), 4'000'000'000U);
 }
 
+TEST(MakeModel, RecipeWithSharedExpertsHasTheRealShapeAndTheTypesOfAQ4KMFile) {
+    const auto whole = plan_model({.like = "ernie-4.5-21b-a3b"});
+    const auto part = plan_model({.like = "ernie-4.5-21b-a3b", .layers = 9});
+    ASSERT_TRUE(whole && part);
+    EXPECT_EQ(whole->tensors.size(), 2U + 9 + 27 * 14);
+    EXPECT_EQ(part->tensors.size(), 2U + 9 + 8 * 14);
+    EXPECT_EQ(find_tensor(*whole, "blk.0.ffn_down.weight").shape,
+              (std::array<int64_t, 4>{12288, 2560, 1, 1}));
+    for (const ModelPlan *plan : {&*whole, &*part}) { // a part has the types of the whole
+        EXPECT_EQ(find_tensor(*plan, "blk.2.ffn_down_exps.weight").type, GGML_TYPE_Q6_K);
+        EXPECT_EQ(find_tensor(*plan, "blk.3.ffn_down_exps.weight").type, GGML_TYPE_Q4_K);
+        EXPECT_EQ(find_tensor(*plan, "blk.5.ffn_down_shexp.weight").type, GGML_TYPE_Q6_K);
+        EXPECT_EQ(find_tensor(*plan, "blk.6.attn_v.weight").type, GGML_TYPE_Q4_K);
+    }
+    int richer = 0;
+    for (const TensorPlan &tensor : whole->tensors) {
+        if (tensor.name.ends_with("ffn_down_exps.weight")) {
+            EXPECT_EQ(tensor.shape, (std::array<int64_t, 4>{1536, 2560, 64, 1}));
+            richer += tensor.type == GGML_TYPE_Q6_K ? 1 : 0;
+        } else if (tensor.name.ends_with("_exps.weight")) {
+            EXPECT_EQ(tensor.shape, (std::array<int64_t, 4>{2560, 1536, 64, 1}));
+            EXPECT_EQ(tensor.type, GGML_TYPE_Q4_K);
+        } else if (tensor.name.ends_with("up_shexp.weight")) {
+            EXPECT_EQ(tensor.shape, (std::array<int64_t, 4>{2560, 3072, 1, 1}));
+        }
+    }
+    EXPECT_EQ(richer, 13); // layers 1 and 2, every third up to 23, four at the end
+}
+
 TEST(MakeModel, HashedRecipesHaveTablesThatHoldEveryHashsRows) {
     for (const char *like : {"tiny-hashed", "hashed-20g"}) {
         const auto plan = plan_model({.like = like});
@@ -249,6 +278,7 @@ TEST(MakeModel, UnknownRecipeAndTypeAreRefusedWithWhatThereIs) {
     refused({.like = "tiny-dense", .layers = -1}, "layers");
     refused({.like = "tiny-dense", .layers = 513}, "layers");
     refused({.like = "tiny-gemma4", .layers = 1}, "2 to");
+    refused({.like = "ernie-4.5-21b-a3b", .layers = 1}, "2 to");
     refused({.like = "tiny-gemma-dense", .type = "q4_K"}, "no experts");
     refused({.like = "hashed-20g", .type = "q4_K"}, "multiple of 256");
     refused({.like = "tiny-dense", .shards = 0}, "files");

@@ -42,7 +42,8 @@ TEST_P(Needs, OnPaperAreThoseOfTheRealRun) {
 
 INSTANTIATE_TEST_SUITE_P(Recipes, Needs,
                          testing::Values("tiny-qwen3moe", "tiny-mixed", "tiny-gemma4", "tiny-gpt-oss",
-                                         "tiny-tied", "tiny-nemotron-h-moe", "tiny-vocab", "tiny-hashed"),
+                                         "tiny-tied", "tiny-nemotron-h-moe", "tiny-vocab", "tiny-hashed",
+                                         "tiny-ernie"),
                          [](const auto &info) {
                              std::string name = info.param;
                              std::replace(name.begin(), name.end(), '-', '_');

@@ -20,7 +20,8 @@ TEST_P(SharedExpert, IsComputedWhileTheRoutedOnesAreRead) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SharedExpert,
-                         testing::Values("tiny-nemotron-h-moe", "tiny-gemma4", "glm4moe-moe", "llama4-moe"),
+                         testing::Values("tiny-nemotron-h-moe", "tiny-gemma4", "tiny-ernie", "glm4moe-moe",
+                                         "llama4-moe"),
                          [](const auto &info) {
                              std::string name = info.param;
                              std::replace(name.begin(), name.end(), '-', '_');

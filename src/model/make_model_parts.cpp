@@ -32,6 +32,11 @@ void add_vocabulary(PlanBuilder &plan, int embedding_type, int output_type, int6
     plan.weight("output.weight", output_type, {width, vocabulary}, 2);
 }
 
+void add_tied_vocabulary(PlanBuilder &plan, int type, int64_t width, int64_t vocabulary) {
+    plan.weight("token_embd.weight", type, {width, vocabulary});
+    plan.values("output_norm.weight", {width}, 4);
+}
+
 void add_words(PlanBuilder &plan, int64_t count) {
     // Kinds of tokens, as llama.cpp's llama_token_type numbers them.
     constexpr int32_t kNormal = 1;

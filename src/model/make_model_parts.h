@@ -46,6 +46,10 @@ void add_expert_keys(PlanBuilder &plan, const ExpertShape &shape);
 void add_vocabulary(PlanBuilder &plan, int embedding_type, int output_type, int64_t width,
                     int64_t vocabulary);
 
+/// An embedding table that is also the output, and the last norm. Such a table scores each token by its own
+/// row: strong rows would make the model echo its input, so they are weak and the norm makes up for it.
+void add_tied_vocabulary(PlanBuilder &plan, int type, int64_t width, int64_t vocabulary);
+
 /// A tokenizer for `count` tokens (260 at least): bytes, " w", and " w0", " w1" and so on. Text made of such
 /// words gives a token for each, any other text some for each byte.
 void add_words(PlanBuilder &plan, int64_t count);

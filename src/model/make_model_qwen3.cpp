@@ -53,10 +53,7 @@ PlanBuilder start(const Qwen3Shape &shape, std::string_view name, int layers) {
         plan.key("expert_feed_forward_length", u32(shape.experts.inner));
     }
     if (shape.tied) {
-        // A tied table scores each token by its own row: strong rows would make the model echo its input,
-        // so they are weak and the last norm makes up for it.
-        plan.weight("token_embd.weight", shape.embedding_type, {shape.embedding, shape.vocabulary});
-        plan.values("output_norm.weight", {shape.embedding}, 4);
+        add_tied_vocabulary(plan, shape.embedding_type, shape.embedding, shape.vocabulary);
     } else {
         add_vocabulary(plan, shape.embedding_type, shape.output_type, shape.embedding, shape.vocabulary);
     }

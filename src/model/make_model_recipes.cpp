@@ -32,6 +32,11 @@ constexpr Recipe recipes[] = {
      "use "
      "it",
      5, 1, GGML_TYPE_Q4_K, plan_qwen3_words},
+    {"ernie-4.5-21b-a3b",
+     "ERNIE-4.5-21B-A3B: 28 layers, the first one dense, 64 experts, 6 used beside 2 shared ones, q4_K with "
+     "q6_K "
+     "as in a Q4_K_M file",
+     28, 2, GGML_TYPE_Q4_K, plan_ernie_21b},
     {"hashed-20g",
      "Qwen3.8-Flash-Next: 4 layers, 512 experts, 10 used, an n-gram table of 224 million q4_0 rows (20.2 GB)",
      4, 4, GGML_TYPE_Q4_K, plan_hashed_20g},
@@ -47,6 +52,8 @@ constexpr Recipe recipes[] = {
     {"tiny-gpt-oss", "mxfp4 experts with biases, attention sinks", 3, 1, GGML_TYPE_MXFP4, plan_tiny_gpt_oss},
     {"tiny-nemotron-h-moe", "Mamba-2, attention and expert layers in turn, with a shared expert and no gates",
      6, 4, GGML_TYPE_Q8_0, plan_tiny_nemotron_h_moe},
+    {"tiny-ernie", "a dense layer, then layers of 16 experts, 4 used beside 2 shared ones; tied", 3, 2,
+     GGML_TYPE_Q4_K, plan_tiny_ernie},
     {"tiny-hashed", "linear and sparse attention in turn, a table of 65,792 rows gathered by n-gram hashes",
      4, 4, GGML_TYPE_Q4_K, plan_tiny_hashed},
     {"tiny-vocab", "like tiny-qwen3moe, with an embedding table of 8,192 q6_K rows", 3, 1, GGML_TYPE_Q4_K,
