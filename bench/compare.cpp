@@ -32,7 +32,8 @@ struct Options {
     uint64_t ceiling_mib = 0;   ///< 0: none
     uint64_t read_mb_per_s = 0; ///< the same
     bool bound = false;
-    uint64_t slice_kib = 864; ///< of fio's reads: a matrix of an expert of Qwen3-30B-A3B in q4_K
+    uint64_t slice_kib =
+        864; ///< of reads that measure the device: a matrix of an expert of Qwen3-30B-A3B in q4_K
     std::string json;
 };
 
@@ -95,8 +96,7 @@ nlohmann::json run(const std::string &command) {
     if (const int code = pclose(pipe); code != 0) {
         throw std::runtime_error(fmt::format("exit status {} from: {}", code, command));
     }
-    const size_t start = std::min(text.find('{'), text.size()); // fio may have notes before it
-    return nlohmann::json::parse(text.substr(start));
+    return nlohmann::json::parse(text);
 }
 
 /// Pages that another run left in the page cache are charged to that run's cgroup, or to none: a ceiling
@@ -113,6 +113,11 @@ void measure(const Options &options, const std::string &folder, Measured &varian
     if (variant.variant.find("@free") == std::string::npos) {
         command = limited(command, options, options.ceiling_mib);
     }
+    if (options.bound && variant.variant.starts_with("sluice")) {
+        const std::string rate =
+            fmt::format("'{}/device_rate' '{}' {}", folder, options.model, options.slice_kib);
+        variant.device_mib_per_s.push_back(run(limited(rate, options, 0))["mib_per_s"].get<double>());
+    }
     drop_from_page_cache(options.model);
     variant.add_round(run(command));
 }
@@ -121,18 +126,12 @@ int compare(const Options &options, const std::string &folder) {
     Bound bound{.slice_kib = options.slice_kib};
     if (options.bound) {
         bound.compute_from = sluice::bench::compute_variant(options.variants);
-        sluice::bench::require_fio();
     }
     std::vector<Measured> variants;
     for (const std::string &name : options.variants) {
         variants.push_back({.variant = name});
     }
     for (int round = 0; round < options.rounds; ++round) {
-        if (options.bound) {
-            std::fprintf(stderr, "round %d of %d: fio\n", round + 1, options.rounds);
-            const std::string fio = sluice::bench::fio_command(options.model, options.slice_kib);
-            bound.device_mib_per_s.push_back(sluice::bench::fio_mib_per_s(run(limited(fio, options, 0))));
-        }
         for (Measured &variant : variants) {
             std::fprintf(stderr, "round %d of %d: %s\n", round + 1, options.rounds, variant.variant.c_str());
             measure(options, folder, variant);
@@ -170,8 +169,8 @@ int main(int argc, char **argv) {
         ->check(CLI::PositiveNumber);
     app.add_flag("--bound", options.bound,
                  "Also compare with what is possible: the compute time of a variant that begins with "
-                 "stock-resident, and the time that fio needs for the bytes read");
-    app.add_option("--slice-kib", options.slice_kib, "Size of fio's reads")
+                 "stock-resident, and the time that the device needs for the bytes read");
+    app.add_option("--slice-kib", options.slice_kib, "Size of the reads that measure the device")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     app.add_option("--json", options.json, "Also write the numbers here");

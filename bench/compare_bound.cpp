@@ -21,18 +21,48 @@ std::optional<double> part_of(const Measured &variant, const char *part) {
     return variant.median_of(fmt::format("{}_ms_per_token", part));
 }
 
-/// How long the device takes for what a token reads: empty where that is unknown.
-std::optional<double> read_ms(const Bound &bound, const Measured &variant) {
+/// How long the device takes for what a token of that round reads: empty where that is unknown.
+std::optional<double> read_ms(const Measured &variant, size_t round) {
     if (resident(variant.variant)) {
         return 0;
     }
-    const std::optional<double> mib = variant.median_of("read_mib_per_token");
-    return mib ? std::optional(*mib / quantile(bound.device_mib_per_s, 0.5) * 1e3) : std::nullopt;
+    const nlohmann::json &printed = variant.rounds[round];
+    return printed.contains("read_mib_per_token")
+               ? std::optional(printed["read_mib_per_token"].get<double>() / variant.device_mib_per_s[round] *
+                               1e3)
+               : std::nullopt;
 }
 
-/// 1: as fast as is possible.
-std::optional<double> achieved(const Measured &variant, double compute, std::optional<double> read) {
-    return read ? std::optional(std::max(compute, *read) / variant.median_ms()) : std::nullopt;
+/// The median over rounds of what `of_round` says of each; empty if it says nothing of one.
+template <typename OfRound>
+std::optional<double> median_over_rounds(const Measured &variant, OfRound of_round) {
+    std::vector<double> values;
+    for (size_t round = 0; round < variant.rounds.size(); ++round) {
+        const std::optional<double> value = of_round(round);
+        if (!value) {
+            return std::nullopt;
+        }
+        values.push_back(*value);
+    }
+    return quantile(std::move(values), 0.5);
+}
+
+std::optional<double> read_ms(const Measured &variant) {
+    return median_over_rounds(variant, [&](size_t round) { return read_ms(variant, round); });
+}
+
+/// 1: as fast as is possible. Each round by the device's rate just before it and its own compute time.
+std::optional<double> achieved(const Measured &variant, const Measured &base) {
+    return median_over_rounds(variant, [&](size_t round) {
+        const std::optional<double> read = read_ms(variant, round);
+        return read ? std::optional(std::max(base.round_medians[round], *read) / variant.round_medians[round])
+                    : std::nullopt;
+    });
+}
+
+std::optional<double> device_rate(const Measured &variant) {
+    return variant.device_mib_per_s.empty() ? std::nullopt
+                                            : std::optional(quantile(variant.device_mib_per_s, 0.5));
 }
 
 std::string cell(std::optional<double> value, int digits) {
@@ -59,46 +89,20 @@ size_t compute_variant(const std::vector<std::string> &variants) {
                              "where the model does not fit under the ceiling)");
 }
 
-void require_fio() {
-    if (std::system("command -v fio >/dev/null") != 0) {
-        throw std::runtime_error("--bound measures the device with fio, which is not installed (Debian "
-                                 "package fio)");
-    }
-}
-
-std::string fio_command(const std::string &model, uint64_t slice_kib) {
-    std::string name;
-    for (const char letter : model) { // to fio a colon stands between two names
-        name += letter == ':' ? "\\:" : std::string(1, letter);
-    }
-    return fmt::format("fio --name=device --filename='{}' --readonly --direct=1 --rw=randread --bs={}k "
-                       "--ioengine=io_uring --iodepth=4 --runtime=2 --time_based --output-format=json",
-                       name, slice_kib);
-}
-
-double fio_mib_per_s(const nlohmann::json &printed) {
-    const double rate = printed.at("jobs").at(0).at("read").at("bw_bytes").get<double>() / 1048576.0;
-    if (rate <= 0) {
-        throw std::runtime_error("fio read nothing from the model; is it smaller than --slice-kib?");
-    }
-    return rate;
-}
-
 void print_bounds(const Bound &bound, const std::vector<Measured> &variants) {
     const Measured &base = variants[bound.compute_from];
-    const std::vector<double> &rates = bound.device_mib_per_s;
-    fmt::print("\nDevice: {:.0f} MiB/s (fio, random reads of {} KiB, 4 in flight; median of rounds, range "
-               "{:.0f} - {:.0f}). Compute time: {}.\n\n"
-               "| variant | ms per token | compute bound ms | read bound ms | achieved / bound",
-               quantile(rates, 0.5), bound.slice_kib, quantile(rates, 0), quantile(rates, 1), base.variant);
+    fmt::print(
+        "\nDevice: random reads of {} KiB, best depth, just before each run. Compute time: {}.\n\n"
+        "| variant | ms per token | compute bound ms | device MiB/s | read bound ms | achieved / bound",
+        bound.slice_kib, base.variant);
     for (const char *part : parts) {
         fmt::print(" | {} ms", part);
     }
-    fmt::print(" |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
+    fmt::print(" |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (const Measured &variant : variants) {
-        const std::optional<double> read = read_ms(bound, variant);
-        fmt::print("| {} | {:.2f} | {:.2f} | {} | {}", variant.variant, variant.median_ms(), base.median_ms(),
-                   cell(read, 2), cell(achieved(variant, base.median_ms(), read), 2));
+        fmt::print("| {} | {:.2f} | {:.2f} | {} | {} | {}", variant.variant, variant.median_ms(),
+                   base.median_ms(), cell(device_rate(variant), 0), cell(read_ms(variant), 2),
+                   cell(achieved(variant, base), 2));
         for (const char *part : parts) {
             fmt::print(" | {}", cell(part_of(variant, part), 2));
         }
@@ -108,16 +112,13 @@ void print_bounds(const Bound &bound, const std::vector<Measured> &variants) {
 
 nlohmann::json bound_numbers(const Bound &bound, const std::vector<Measured> &variants) {
     const Measured &base = variants[bound.compute_from];
-    nlohmann::json numbers = {{"compute_from", base.variant},
-                              {"compute_ms", base.median_ms()},
-                              {"slice_kib", bound.slice_kib},
-                              {"device_mib_per_s", quantile(bound.device_mib_per_s, 0.5)},
-                              {"round_device_mib_per_s", bound.device_mib_per_s}};
+    nlohmann::json numbers = {
+        {"compute_from", base.variant}, {"compute_ms", base.median_ms()}, {"slice_kib", bound.slice_kib}};
     for (const Measured &variant : variants) {
-        const std::optional<double> read = read_ms(bound, variant);
         nlohmann::json row = {{"ms_per_token", variant.median_ms()},
-                              {"read_ms", number(read)},
-                              {"achieved", number(achieved(variant, base.median_ms(), read))}};
+                              {"device_mib_per_s", variant.device_mib_per_s},
+                              {"read_ms", number(read_ms(variant))},
+                              {"achieved", number(achieved(variant, base))}};
         for (const char *part : parts) {
             row[fmt::format("{}_ms", part)] = number(part_of(variant, part));
         }

@@ -15,20 +15,9 @@ namespace sluice::bench {
 /// streamed ones, else the first that begins with stock-resident. Throws std::runtime_error if there is none.
 size_t compute_variant(const std::vector<std::string> &variants);
 
-/// Throws std::runtime_error if fio is not installed.
-void require_fio();
-
-/// A shell command that reads `model` as streaming does (random slices, four in flight, past the page cache)
-/// for two seconds and prints JSON.
-std::string fio_command(const std::string &model, uint64_t slice_kib);
-
-/// MiB per second in what that command printed.
-double fio_mib_per_s(const nlohmann::json &printed);
-
 struct Bound {
     size_t compute_from = 0; ///< index of the variant that gives the compute time
-    uint64_t slice_kib = 0;
-    std::vector<double> device_mib_per_s{}; ///< one for each round
+    uint64_t slice_kib = 0;  ///< of the reads that measured the device
 };
 
 /// One row for each variant: its bound, how near it came, and where its tokens' time went. What is unknown
