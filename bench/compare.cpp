@@ -109,14 +109,16 @@ void drop_from_page_cache(const std::string &path) {
 }
 
 void measure(const Options &options, const std::string &folder, Measured &variant) {
+    const bool unlimited = variant.variant.find("@free") != std::string::npos;
     std::string command = command_of(variant.variant, options, folder);
-    if (variant.variant.find("@free") == std::string::npos) {
+    if (!unlimited) {
         command = limited(command, options, options.ceiling_mib);
     }
     if (options.bound && variant.variant.starts_with("sluice")) {
         const std::string rate =
             fmt::format("'{}/device_rate' '{}' {}", folder, options.model, options.slice_kib);
-        variant.device_mib_per_s.push_back(run(limited(rate, options, 0))["mib_per_s"].get<double>());
+        const nlohmann::json printed = run(unlimited ? rate : limited(rate, options, 0));
+        variant.device_mib_per_s.push_back(printed["mib_per_s"].get<double>());
     }
     drop_from_page_cache(options.model);
     variant.add_round(run(command));

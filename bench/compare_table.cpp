@@ -8,7 +8,10 @@ namespace sluice::bench {
 
 double quantile(std::vector<double> values, double at) {
     std::sort(values.begin(), values.end());
-    return values[static_cast<size_t>(at * static_cast<double>(values.size() - 1) + 0.5)];
+    const double place = at * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<size_t>(place);
+    const size_t above = std::min(below + 1, values.size() - 1);
+    return values[below] + (values[above] - values[below]) * (place - static_cast<double>(below));
 }
 
 void Measured::add_round(nlohmann::json printed) {

@@ -23,7 +23,8 @@ struct Measured {
     [[nodiscard]] std::optional<double> median_of(const std::string &name) const;
 };
 
-/// The value below which a share `at` (0 to 1) of `values` lies, which is one of them; there must be some.
+/// The value below which a share `at` (0 to 1) of `values` lies, between two of them if need be; there must
+/// be some.
 double quantile(std::vector<double> values, double at);
 
 /// One row for each variant; the first one is what the others are compared with.

@@ -4,6 +4,8 @@
 #include "support/gate_prompt.h"
 #include "support/own_graph.h"
 
+#include <limits>
+
 namespace sluice::test {
 namespace {
 
@@ -111,6 +113,49 @@ TEST_F(OwnGraph, LayerRoutedByTheTokenAloneIsReadAtTheStartOfTheGraph) {
         ggml_mul_mat_id(context_.get(), weight_, ggml_scale(context_.get(), activations, 2), ids);
     ASSERT_EQ(compute(chosen, {5, 4, 0, 0}, backend_.get()), GGML_STATUS_SUCCESS);
     EXPECT_EQ(streamed, values(chosen));
+}
+
+class OwnSubstitutingGraph : public OwnGraphTest {
+protected:
+    void SetUp() override {
+        load({.path = tiny_model("tiny-qwen3moe", "q8_0"),
+              .stream = StreamMode::Force,
+              .cache_bytes = uint64_t{64} << 20U,
+              .lookahead = 0, // scores that are an input would be certain
+              .lossy = {.substitute = 0.5F}},
+             backend::Role::Experts);
+    }
+};
+
+// Routers that choose among groups of experts give those of all other groups a score of minus infinity.
+TEST_F(OwnSubstitutingGraph, ExpertsThatTheRouterRuledOutTakeNobodysPlace) {
+    const int64_t experts = weight_->ne[2];
+    const std::unique_ptr<ggml_context, Free> inputs(
+        ggml_init({.mem_size = 4096, .mem_buffer = nullptr, .no_alloc = true}));
+    ggml_tensor *scores = ggml_new_tensor_2d(inputs.get(), GGML_TYPE_F32, experts, 1);
+    ggml_set_input(scores);
+    const auto buffer = allocate(inputs.get(), GGML_BACKEND_BUFFER_USAGE_ANY);
+    for (int64_t expert = 0; expert < experts; ++expert) {
+        static_cast<float *>(scores->data)[expert] =
+            expert < 8 ? 1.0F - 0.01F * static_cast<float>(expert) : -std::numeric_limits<float>::infinity();
+    }
+    ggml_tensor *activations =
+        ggml_view_3d(context_.get(), input_, weight_->ne[0], 1, 1, input_->nb[1], input_->nb[2], 0);
+    const auto choose = [&](std::vector<int32_t> ids) {
+        ggml_tensor *given = ggml_view_2d(context_.get(), ids_, 2, 1, ids_->nb[1], 0);
+        ids.resize(4);
+        EXPECT_EQ(compute(ggml_mul_mat_id(context_.get(), weight_, activations, given), ids, backend_.get()),
+                  GGML_STATUS_SUCCESS);
+    };
+    const auto route = [&] {
+        ggml_tensor *order = ggml_argsort(context_.get(), scores, GGML_SORT_ORDER_DESC);
+        ggml_tensor *top = ggml_view_2d(context_.get(), order, 2, 1, order->nb[1], 0);
+        EXPECT_EQ(compute(ggml_mul_mat_id(context_.get(), weight_, activations, top), {}, backend_.get()),
+                  GGML_STATUS_SUCCESS);
+    };
+    choose({8, 2}); // 8 is ruled out
+    route();
+    EXPECT_EQ(store().counters.substituted_experts, 1U) << "2 for 1, and nothing for 0";
 }
 
 TEST_F(OwnGraph, RouterThatChoosesNoExpertOfTheBankFailsTheGraphOnly) {

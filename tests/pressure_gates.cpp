@@ -2,6 +2,7 @@
 // a logit changes.
 
 #include "engine/model_state.h"
+#include "model/make_model.h"
 #include "support/gate.h"
 #include "support/memory_group.h"
 #include "support/temp_file.h"
@@ -74,6 +75,18 @@ TEST(Resized, CacheOfSlotsOfSeveralSizes) {
     const GateRun run = expect_identical(config);
     EXPECT_LT(limits[0], limits[2]);
     EXPECT_LT(limits[2], limits[1]);
+    EXPECT_GT(run.stats.experts.evictions, 0U);
+}
+
+// Nobody else's slices are in the class: what the second step left there must not keep the first one waiting.
+TEST(Resized, OneLayerWhoseSlotsAllHoldSlicesOfItsLastStep) {
+    const auto model =
+        model::make_model({.like = "tiny-qwen3moe", .layers = 1}, scratch_path("one-layer.gguf"), {});
+    ASSERT_TRUE(model) << model.error().message;
+    GateConfig config{
+        .model = *model, .cache = CacheSize::Everything, .policy = CachePolicy::Lru, .prompt = 3 * 64};
+    config.before_decode = [](Model &running, size_t) { cache_of(running).set_limit(0); };
+    const GateRun run = expect_identical(config);
     EXPECT_GT(run.stats.experts.evictions, 0U);
 }
 

@@ -71,7 +71,8 @@ TEST_P(AnyType, SmallestCacheLongPromptThenTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AnyType,
-                         testing::Values("q2_K", "q5_K", "q6_K", "q8_0", "q1_0", "iq4_xs", "f16"),
+                         testing::Values("q2_K", "q5_K", "q6_K", "q8_0", "q1_0", "iq4_xs", "iq2_xxs", "iq1_s",
+                                         "f16"),
                          [](const auto &info) { return std::string(info.param); });
 
 TEST(RepackGates, OtherArchitectures) {

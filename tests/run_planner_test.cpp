@@ -213,6 +213,15 @@ TEST(RunPlan, FlagsGivenAreKept) {
     EXPECT_TRUE(plan.model.row_stream);
 }
 
+TEST(RunPlan, DepthGivenIsKeptWhateverAProbeFound) {
+    const RunPlan plan =
+        decided({.model = {.io_depth = 16}, .io_depth_given = true},
+                {.has_experts = true, .usable_memory = 4 * kGiB, .reading = ReadingFact{.width = 12}});
+    EXPECT_EQ(plan.model.io_engine, IoEngine::Auto);
+    EXPECT_EQ(plan.model.io_depth, 16);
+    EXPECT_TRUE(has_flag(plan, "--io-depth 16"));
+}
+
 TEST(RunPlan, UnknownMemoryStreamsAndSaysThatItWasNotMeasured) {
     const RunPlan plan = decided({}, {.has_experts = true});
     EXPECT_EQ(plan.model.stream, StreamMode::Force);
@@ -232,9 +241,8 @@ TEST(RunPlan, UnknownMemoryKeepsToACeilingThatIsGiven) {
 TEST(RunPlan, DeviceThatWasNotProbedIsSaidToBeUnmeasured) {
     const auto io_choice = [](const PlanFacts &facts) {
         const RunPlan plan = decided({}, facts);
-        return *std::find_if(plan.choices.begin(), plan.choices.end(), [](const PlanChoice &choice) {
-            return choice.flag.starts_with("--io-");
-        });
+        return *std::find_if(plan.choices.begin(), plan.choices.end(),
+                             [](const PlanChoice &choice) { return choice.flag.starts_with("--io-"); });
     };
     EXPECT_FALSE(io_choice({.has_experts = true, .usable_memory = 4 * kGiB}).measured);
     const PlanChoice probed =

@@ -57,6 +57,22 @@ TEST_F(SplitReads, OneReadBecomesAsManyAsThereAreLanes) {
     EXPECT_EQ(test::first_wrong(buffers_[0], 512), 8 * kSmall);
 }
 
+TEST_F(SplitReads, PartsAreEvenWhateverTheSize) {
+    for (const size_t kib : {260, 516, 864, 900}) {
+        const size_t bytes = kib << 10U;
+        const std::vector<ReadRequest> one{request(0, bytes, bytes)};
+        const auto parts = split_few(one, 4);
+        EXPECT_EQ(parts.size(), std::min<size_t>(4, bytes / kSmall)) << kib;
+        size_t next = 0;
+        for (const ReadRequest &part : parts) {
+            EXPECT_EQ(part.offset, next);
+            EXPECT_GE(part.into.size() + 4 * 4096, bytes / parts.size()) << kib;
+            next += part.into.size();
+        }
+        EXPECT_EQ(next, bytes);
+    }
+}
+
 TEST_F(SplitReads, AsManyReadsAsLanesStayWhole) {
     buffers_.reserve(8);
     const std::vector<ReadRequest> two{request(0, 4 * kSmall, 4 * kSmall),

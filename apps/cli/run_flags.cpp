@@ -134,9 +134,10 @@ void add_reading_flags(CLI::App &command, RunFlags &flags) {
                     "What reads experts and rows: auto, uring (Linux's io_uring), threads")
         ->transform(CLI::CheckedTransformer(engines))
         ->default_str("auto");
-    command.add_option("--io-depth", flags.io_depth, "Reads of experts in flight with io_uring")
-        ->check(CLI::Range(1, 1024))
-        ->capture_default_str();
+    command
+        .add_option("--io-depth", flags.io_depth,
+                    "Reads of experts in flight with io_uring (default: 4, or as probed)")
+        ->check(CLI::Range(1, 1024));
     command.add_flag("--no-direct", flags.no_direct, "Read through the page cache");
     CLI::Option *as_in_file =
         command.add_flag("--no-repack", flags.no_repack, "Keep dense weights in the file's layout");
@@ -265,7 +266,7 @@ PlanRequest plan_request(const RunFlags &flags) {
     options.row_window_bytes = static_cast<uint64_t>(flags.row_stream_mb * (1U << 20U));
     options.io_threads = flags.io_threads.value_or(options.io_threads);
     options.io_engine = flags.io_engine;
-    options.io_depth = flags.io_depth;
+    options.io_depth = flags.io_depth.value_or(options.io_depth);
     options.direct = !flags.no_direct;
     options.repack = !flags.no_repack;
     options.repack_experts = flags.repack_experts;
@@ -276,6 +277,7 @@ PlanRequest plan_request(const RunFlags &flags) {
     }
     request.rows_given = flags.row_stream;
     request.io_threads_given = flags.io_threads.has_value();
+    request.io_depth_given = flags.io_depth.has_value();
     request.ubatch_given = flags.ubatch.has_value();
     return request;
 }

@@ -33,7 +33,7 @@ struct RunFlags {
     double row_stream_mb = 64;
     std::optional<int> io_threads;
     IoEngine io_engine = IoEngine::Auto;
-    int io_depth = ModelOptions().io_depth;
+    std::optional<int> io_depth;
     std::string lookahead = "auto";
     bool no_hot_set = false;
     LossyOptions lossy;

@@ -19,6 +19,7 @@ struct PlanRequest {
         {};                        ///< ceiling on all that the process holds; empty: what is free now
     bool rows_given = false;       ///< model.row_stream
     bool io_threads_given = false; ///< model.io_threads
+    bool io_depth_given = false;   ///< model.io_depth
     bool ubatch_given = false;     ///< session.ubatch_tokens
 };
 

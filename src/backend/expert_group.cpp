@@ -65,9 +65,23 @@ void ExpertGroup::begin(int threads) {
             }
         }
         const std::lock_guard lock(pump_mutex_);
-        acquire(all);
+        if (acquire(all) < all.size()) {
+            // Later steps' slices might keep the first one from ever getting its own: one step at a time.
+            for (WorkItem *item : all) {
+                unpin(*item);
+                item->slot.store(nullptr, std::memory_order_relaxed);
+            }
+        }
     }
     pump();
+}
+
+/// Under the pump lock.
+void ExpertGroup::unpin(WorkItem &item) {
+    if (item.pinned) {
+        item.pinned = false;
+        store_.cache()->release(item.slot.load(std::memory_order_relaxed));
+    }
 }
 
 /// For a graph that has failed: one stand-in expert with every output row, so that all of them become zeros.
@@ -170,7 +184,7 @@ bool ExpertGroup::fits_at_once() const {
         }
     }
     for (size_t c = 0; c < needed.size(); ++c) {
-        if (needed[c] > plan.classes[c].slots) {
+        if (needed[c] > store_.cache()->slots_in_use(c)) {
             return false;
         }
     }
@@ -383,10 +397,7 @@ void ExpertGroup::finish_item(WorkItem &item, StepThread &self) {
     self.now(Doing::Managing);
     {
         const std::lock_guard lock(pump_mutex_);
-        if (item.pinned) {
-            item.pinned = false;
-            store_.cache()->release(item.slot.load(std::memory_order_relaxed));
-        }
+        unpin(item);
     }
     pump();
     store_.cache()->wake_waiters();
@@ -407,10 +418,10 @@ void ExpertGroup::end() {
     for (const auto &step : steps_) {
         for (size_t i = 0; i < step->item_count; ++i) {
             WorkItem &item = step->items[i];
-            if (item.pinned) {
-                item.pinned = false;
-                store_.cache()->release(item.slot.load(std::memory_order_relaxed));
+            if (item.chunks_done.load(std::memory_order_relaxed) < item.chunks) {
+                settle_layout(item); // whoever was at it ran out of memory
             }
+            unpin(item);
         }
         step->item_count = 0;
         if (ids_->ne[1] > 1) {

@@ -124,6 +124,7 @@ private:
     bool fits_at_once() const;
     bool pump();
     size_t acquire(std::span<WorkItem *const> wanted);
+    void unpin(WorkItem &item);
     void process(ExpertStep &step, WorkItem &item, residency::Slot *slot, int32_t chunk,
                  std::vector<std::byte> &spare);
     void repack(WorkItem &item, residency::Slot &slot, int64_t begin, int64_t end,

@@ -50,13 +50,40 @@ struct ContextDeleter {
     void operator()(ggml_context *context) const { ggml_free(context); }
 };
 
+using ContextPointer = std::unique_ptr<ggml_context, ContextDeleter>;
+
+/// For a matmul's tensors and a graph, without their data.
+ContextPointer make_context() {
+    constexpr size_t kTensors = 8;
+    ContextPointer context(ggml_init({.mem_size = ggml_tensor_overhead() * kTensors + ggml_graph_overhead(),
+                                      .mem_buffer = nullptr,
+                                      .no_alloc = true}));
+    if (context == nullptr) {
+        throw std::bad_alloc();
+    }
+    return context;
+}
+
+/// The buffer type in which stock would multiply `bank`, in a layout that takes as much memory; null: none.
+ggml_backend_buffer_type_t type_for(const ggml_tensor *bank) {
+    const ContextPointer context = make_context();
+    const std::unique_ptr<ggml_backend_buffer, decltype(&ggml_backend_buffer_free)> nothing(
+        ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 0), ggml_backend_buffer_free);
+    ggml_tensor *weight =
+        ggml_new_tensor_3d(context.get(), bank->type, bank->ne[0], bank->ne[1], bank->ne[2]);
+    weight->buffer = nothing.get();
+    const ggml_tensor *question = ggml_mul_mat_id(
+        context.get(), weight, ggml_new_tensor_3d(context.get(), GGML_TYPE_F32, bank->ne[0], 1, 1),
+        ggml_new_tensor_2d(context.get(), GGML_TYPE_I32, 1, 1));
+    ggml_backend_buffer_type_t type = repacking_type(question);
+    return type != nullptr && ggml_backend_buft_get_alloc_size(type, bank) == ggml_nbytes(bank) ? type
+                                                                                                : nullptr;
+}
+
 /// A small expert matmul, as stock computes it with weights in `type`'s layout.
 class Trial {
 public:
     Trial(ggml_type weight_type, int64_t elements, int64_t rows);
-
-    /// The dummy operation for the loader's question, on a weight of this shape. `buffer` stands for its own.
-    const ggml_tensor *question(ggml_backend_buffer_t buffer, const ggml_tensor *shape);
 
     /// Rows of the weights, expert by expert, as in a file.
     [[nodiscard]] const std::vector<std::byte> &weights() const { return weights_; }
@@ -72,7 +99,7 @@ private:
     const int64_t rows_;
     std::vector<float> activations_;
     std::vector<std::byte> weights_;
-    std::unique_ptr<ggml_context, ContextDeleter> context_;
+    ContextPointer context_;
 };
 
 Trial::Trial(ggml_type weight_type, int64_t elements, int64_t rows)
@@ -88,21 +115,7 @@ Trial::Trial(ggml_type weight_type, int64_t elements, int64_t rows)
     weights_.resize(ggml_row_size(weight_type, elements) * static_cast<size_t>(rows * kTrialExperts));
     ggml_quantize_chunk(weight_type, values.data(), weights_.data(), 0, rows * kTrialExperts, elements,
                         nullptr);
-    constexpr size_t kTensors = 16;
-    context_.reset(ggml_init({.mem_size = ggml_tensor_overhead() * kTensors + ggml_graph_overhead(),
-                              .mem_buffer = nullptr,
-                              .no_alloc = true}));
-    if (context_ == nullptr) {
-        throw std::bad_alloc();
-    }
-}
-
-const ggml_tensor *Trial::question(ggml_backend_buffer_t buffer, const ggml_tensor *shape) {
-    ggml_tensor *weight = ggml_new_tensor_3d(context_.get(), type_, shape->ne[0], shape->ne[1], shape->ne[2]);
-    weight->buffer = buffer;
-    return ggml_mul_mat_id(context_.get(), weight,
-                           ggml_new_tensor_3d(context_.get(), GGML_TYPE_F32, shape->ne[0], 1, 1),
-                           ggml_new_tensor_2d(context_.get(), GGML_TYPE_I32, 1, 1));
+    context_ = make_context();
 }
 
 std::vector<float> Trial::stock(ggml_backend_buffer_type_t type, const void *&layout) {
@@ -155,17 +168,19 @@ ExpertLayout::ExpertLayout(const ggml_tensor *bank, BufferPointer buffer) : buff
 }
 
 std::unique_ptr<ExpertLayout> ExpertLayout::find(const ggml_tensor *bank, std::string &why) {
-    // A few rows are enough for a trial, but as many over as the bank has: ggml asks what divides them.
-    constexpr int64_t kTrialRows = 64;
-    Trial trial(bank->type, bank->ne[0], kTrialRows + bank->ne[1] % kTrialRows);
-    const BufferPointer nothing(ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 0));
-    ggml_backend_buffer_type_t type = repacking_type(trial.question(nothing.get(), bank));
+    ggml_backend_buffer_type_t type = type_for(bank);
     const char *name = ggml_type_name(bank->type);
-    if (type == nullptr || ggml_backend_buft_get_alloc_size(type, bank) != ggml_nbytes(bank)) {
+    if (type == nullptr) {
         why = fmt::format("ggml has no other layout for {} on this processor that a slot could have", name);
         return nullptr;
     }
-    // An empty one would not know how to do it.
+    if (ggml_quantize_requires_imatrix(bank->type)) {
+        why = fmt::format("{} has a layout in ggml, but no weights can be made up to try it", name);
+        return nullptr;
+    }
+    // A few rows are enough for a trial, but as many over as the bank has: ggml asks what divides them.
+    constexpr int64_t kTrialRows = 64;
+    Trial trial(bank->type, bank->ne[0], kTrialRows + bank->ne[1] % kTrialRows);
     BufferPointer buffer(ggml_backend_buft_alloc_buffer(type, ggml_backend_buft_get_alignment(type)));
     if (buffer == nullptr) {
         throw std::bad_alloc();
@@ -212,7 +227,9 @@ bool ExpertLayout::gives(std::span<const float> expected, std::span<const float>
 }
 
 void ExpertLayout::arrange(std::span<std::byte> rows, std::vector<std::byte> &spare) const {
-    spare.resize(std::max(spare.size(), rows.size()));
+    if (spare.size() < rows.size()) {
+        spare.resize(rows.size());
+    }
     std::memcpy(spare.data(), rows.data(), rows.size());
     ggml_tensor target = rows_;
     target.ne[1] = static_cast<int64_t>(rows.size() / target.nb[1]);

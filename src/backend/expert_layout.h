@@ -31,7 +31,7 @@ public:
     static std::unique_ptr<ExpertLayout> find(const ggml_tensor *bank, std::string &why);
 
     /// Gives whole groups of rows, as in the file, that layout in their place. `spare` holds a copy
-    /// meanwhile; it grows to rows.size().
+    /// meanwhile; it grows to rows.size(). Throws std::bad_alloc with the rows as they were.
     void arrange(std::span<std::byte> rows, std::vector<std::byte> &spare) const;
 
     /// output[i] = row i x activation, for `count` rows (whole groups) that were arranged. `activation` is a

@@ -181,9 +181,9 @@ void GraphPlan::find_lossy(const ggml_cgraph *graph) {
         }
         if (known < 0) {
             decision.weights = nullptr;
-            store_.say_once(
-                "--drop-cold does nothing in a layer whose experts are not weighted after the router "
-                "and before they compute");
+            store_.say_once("--drop-cold does nothing in a layer whose experts have biases, or are not "
+                            "weighted after the "
+                            "router and before they compute");
         }
         decision.begins_after = std::max(decision.known_after, known);
     }

@@ -16,21 +16,18 @@ std::unique_ptr<Lookahead> Lookahead::create(const Router &router, ggml_tensor *
 }
 
 void Lookahead::prepare() {
-    copy_->set_computed(target_ != nullptr && (certain_ || store_.lookahead_experts() > 0));
+    const uint32_t used = target_ == nullptr ? 0 : static_cast<uint32_t>(target_->ids()->ne[0]);
+    const uint32_t asked = store_.lookahead_experts();
+    wanted_ = certain_ || asked == kAsManyAsUsed ? used : target_ == nullptr ? 0 : asked;
+    copy_->set_computed(wanted_ > 0);
 }
 
 void Lookahead::make() {
-    if (target_ == nullptr) {
-        return;
-    }
-    const auto used = static_cast<size_t>(target_->ids()->ne[0]);
-    const uint32_t asked = store_.lookahead_experts();
-    const size_t wanted = certain_ || asked == kAsManyAsUsed ? used : asked;
-    if (wanted == 0 || store_.failed()) {
+    if (wanted_ == 0 || store_.failed()) {
         return;
     }
     std::vector<int32_t> experts;
-    for (const int32_t expert : copy_->choice(wanted)) {
+    for (const int32_t expert : copy_->choice(wanted_)) {
         if (expert >= 0 && expert < target_->expert_count()) {
             experts.push_back(expert);
         }

@@ -38,6 +38,7 @@ private:
 
     std::unique_ptr<RouterCopy> copy_;
     const bool certain_;
+    uint32_t wanted_ = 0; ///< experts, of the graph that is computed
     StreamedStore &store_;
     ExpertGroup *target_ = nullptr;
 };

@@ -5,10 +5,29 @@
 #include "ggml-impl.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
 namespace sluice::backend {
+
+namespace {
+
+/// Routers that choose among groups give the experts of all other groups a score of minus infinity.
+float finite_range(std::span<const float> scores) {
+    float least = std::numeric_limits<float>::infinity();
+    float most = -least;
+    for (const float score : scores) {
+        if (std::isfinite(score)) {
+            least = std::min(least, score);
+            most = std::max(most, score);
+        }
+    }
+    return std::max(0.0F, most - least);
+}
+
+} // namespace
 
 std::unique_ptr<LossyChoice> LossyChoice::create(ggml_tensor *ids, uint32_t layer, StreamedStore &store,
                                                  const char **refusal) {
@@ -50,14 +69,13 @@ void LossyChoice::substitute() {
     const std::span<int32_t> order(static_cast<int32_t *>(view_root(ids_)->data), count);
     const std::span<const float> scores(static_cast<const float *>(scores_->data), count);
     const auto score = [&](int32_t expert) { return scores[static_cast<size_t>(expert)]; };
-    const auto [least, most] = std::minmax_element(scores.begin(), scores.end());
-    const float margin = store_.lossy().substitute * (*most - *least);
+    const float margin = store_.lossy().substitute * finite_range(scores);
     size_t next = used; // the order goes on behind the chosen ones, best first
     for (size_t at = used; at-- > 0;) {
         if (target_->is_cached(order[at])) {
             continue;
         }
-        while (next < count && !target_->is_cached(order[next])) {
+        while (next < count && !(std::isfinite(score(order[next])) && target_->is_cached(order[next]))) {
             ++next;
         }
         if (next == count) {
@@ -72,18 +90,20 @@ void LossyChoice::substitute() {
 }
 
 const ggml_tensor *routing_weights(const ggml_cgraph *graph, int last_use, const ggml_tensor *ids) {
-    for (int i = last_use + 1; i < graph->n_nodes; ++i) {
+    // The last such product before the next decision: a scale of each expert's weights comes before.
+    const ggml_tensor *found = nullptr;
+    for (int i = last_use + 1; i < graph->n_nodes && graph->nodes[i]->op != GGML_OP_MUL_MAT_ID; ++i) {
         const ggml_tensor *node = graph->nodes[i];
-        if (node->op == GGML_OP_MUL_MAT_ID) {
-            return nullptr; // the next decision
+        if (node->op == GGML_OP_ADD_ID) {
+            return nullptr; // a bias of each expert: without the expert it would stay
         }
         const ggml_tensor *weights = node->src[1];
         if (node->op == GGML_OP_MUL && weights->ne[0] == 1 && weights->ne[1] == ids->ne[0] &&
             weights->ne[2] == ids->ne[1] && weights->type == GGML_TYPE_F32) {
-            return weights;
+            found = weights;
         }
     }
-    return nullptr;
+    return found;
 }
 
 } // namespace sluice::backend

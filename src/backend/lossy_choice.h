@@ -42,7 +42,7 @@ private:
 
 /// The tensor by which the experts' outputs behind `last_use` (index of the decision's last matmul in
 /// `graph`) are weighted: a number for each position and token, computed before the experts. Null if there is
-/// none.
+/// none, or if each expert has a bias of its own, which leaving it out would not leave out.
 const ggml_tensor *routing_weights(const ggml_cgraph *graph, int last_use, const ggml_tensor *ids);
 
 } // namespace sluice::backend

@@ -78,6 +78,9 @@ private:
                 moving.push_back(node);
             } else {
                 staying.insert(node);
+                if (node->view_src != nullptr && !only_describes(node->op)) {
+                    staying.insert(view_root(node)); // which it writes to
+                }
                 rest.push_back(node);
             }
         }

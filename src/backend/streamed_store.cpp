@@ -116,21 +116,18 @@ void StreamedStore::adopt_bank(StreamedTensor &streamed) {
     }
 }
 
-/// Banks of one shape share a layout.
+/// Banks of one type and shape share a layout, or that there is none.
 void StreamedStore::find_layout(StreamedTensor &streamed) {
     const ggml_tensor *bank = streamed.tensor;
-    for (const auto &[tensor, known] : tensors_) {
-        if (known->layout != nullptr && tensor->type == bank->type &&
-            std::equal(std::begin(bank->ne), std::end(bank->ne), tensor->ne)) {
-            streamed.layout = known->layout;
-            return;
+    const auto [known, is_new] = layouts_.try_emplace({bank->type, bank->ne[0], bank->ne[1], bank->ne[2]});
+    if (is_new) {
+        std::string why;
+        known->second = ExpertLayout::find(bank, why);
+        if (known->second == nullptr) {
+            say_once("--repack-experts leaves some experts as they are in the file: " + why);
         }
     }
-    std::string why;
-    streamed.layout = ExpertLayout::find(bank, why);
-    if (streamed.layout == nullptr) {
-        say_once("--repack-experts leaves some experts as they are in the file: " + why);
-    }
+    streamed.layout = known->second;
 }
 
 /// Mapped where asked for; otherwise the loader reads it, since its name stays.

@@ -17,9 +17,11 @@
 #include "ggml-backend.h"
 #include "ggml.h"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -234,6 +236,7 @@ private:
     const model::GgufDirectory &directory_;
     const StoreOptions options_;
     std::vector<residency::Bank> banks_;
+    std::map<std::array<int64_t, 4>, std::shared_ptr<const ExpertLayout>> layouts_; ///< by type and shape
     std::unique_ptr<residency::RowWindow> rows_;
     size_t hidden_names_ = 0;
     uint64_t resident_dense_bytes_ = 0;

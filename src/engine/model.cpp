@@ -283,7 +283,14 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
     state->info.path = options.path;
     state->info.streaming = mode.stream;
     state->info.mode_reason = options.mode_reason.empty() ? mode.reason : options.mode_reason;
-    state->info.lossy = options.lossy.flags();
+    LossyOptions in_force = options.lossy;
+    if (!mode.stream && (in_force.drop_cold > 0 || in_force.substitute > 0)) {
+        std::fprintf(stderr,
+                     "sluice: --drop-cold and --substitute do nothing, since no expert is missing in a "
+                     "model that is held in memory\n");
+        in_force.drop_cold = in_force.substitute = 0;
+    }
+    state->info.lossy = in_force.flags();
     state->info.file_bytes = state->directory->file_bytes();
     if (!mode.stream && options.dense_weights == DenseWeights::Locked) {
         state->info.dense_note = "the model is resident: llama.cpp locks as much of it as the system allows";

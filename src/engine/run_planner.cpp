@@ -110,12 +110,13 @@ void Decider::choose_threads() {
 
 void Decider::choose_reading() {
     ModelOptions &model = plan_.model;
-    const bool given = request_.io_threads_given || model.io_engine != IoEngine::Auto;
+    const bool given =
+        request_.io_threads_given || request_.io_depth_given || model.io_engine != IoEngine::Auto;
     const bool probed = facts_.reading.has_value();
     const char *reason = given    ? "given"
                          : probed ? "what a probe of this device found best"
                                   : "the default: this device was not probed ('sluice probe')";
-    if (request_.io_threads_given && model.io_engine == IoEngine::Auto) {
+    if (request_.io_threads_given && !request_.io_depth_given && model.io_engine == IoEngine::Auto) {
         model.io_engine = IoEngine::Threads; // nothing else would use them
     } else if (!given && probed) {
         model.io_engine = facts_.reading->engine;

@@ -3,6 +3,7 @@
 #include "storage/split_reads.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace sluice::residency {
@@ -86,6 +87,11 @@ size_t ExpertCache::set_limit(size_t bytes) {
 size_t ExpertCache::limit() const {
     const std::lock_guard lock(mutex_);
     return bytes_in_use();
+}
+
+size_t ExpertCache::slots_in_use(size_t slot_class) const {
+    const std::lock_guard lock(mutex_);
+    return classes_[slot_class].slots.size() - classes_[slot_class].parked.size();
 }
 
 size_t ExpertCache::bytes_in_use() const {
@@ -231,11 +237,13 @@ Slot *ExpertCache::take_slot(size_t slot_class, SlotIndex &index, bool keep_expe
         state.free.pop_back();
         return state.slots[index].get();
     }
-    const auto victim = state.policy->victim([&](SlotIndex candidate) {
+    const auto evictable = [&](SlotIndex candidate) {
         const Slot &slot = *state.slots[candidate];
         return slot.pins == 0 && slot.state.load(std::memory_order_acquire) == SlotState::Ready &&
                !(keep_expected && guesses_.expects(slot.key));
-    });
+    };
+    // By reference: a copy would be allocated, and nothing may throw between binding slots and reading.
+    const auto victim = state.policy->victim(std::cref(evictable));
     if (!victim) {
         return nullptr;
     }

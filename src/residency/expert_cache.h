@@ -122,6 +122,9 @@ public:
     /// what is in use now; more than asked while too much is pinned: ask again between graphs. Thread-safe.
     size_t set_limit(size_t bytes);
 
+    /// Slots in use of the class at this index of the plan: all, unless set_limit() said otherwise.
+    [[nodiscard]] size_t slots_in_use(size_t slot_class) const;
+
     /// Bytes of slots in use: all of the arena unless set_limit() said otherwise.
     [[nodiscard]] size_t limit() const;
 

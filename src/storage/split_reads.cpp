@@ -10,6 +10,9 @@ namespace sluice::storage {
 
 namespace {
 
+// Parts begin where no device's block or page is cut in two.
+constexpr size_t kSplitBlock = 4096;
+
 /// What the parts of one request share.
 class Whole {
 public:
@@ -36,7 +39,8 @@ private:
 
 void split(const ReadRequest &request, size_t parts, std::vector<ReadRequest> &into) {
     const size_t even = (request.into.size() + parts - 1) / parts;
-    const size_t size = (even + kLeastSplitBytes - 1) / kLeastSplitBytes * kLeastSplitBytes;
+    const size_t block = std::max(request.file == nullptr ? 1 : request.file->alignment(), kSplitBlock);
+    const size_t size = (even + block - 1) / block * block;
     const size_t count = (request.into.size() + size - 1) / size;
     const auto whole = std::make_shared<Whole>(count, request.done);
     for (size_t at = 0; at < request.into.size(); at += size) {
