@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <numeric>
 #include <random>
 #include <utility>
 
@@ -52,6 +53,7 @@ struct ContextDeleter {
 };
 
 using ContextPointer = std::unique_ptr<ggml_context, ContextDeleter>;
+using OwnedBuffer = std::unique_ptr<ggml_backend_buffer, decltype(&ggml_backend_buffer_free)>;
 
 /// For a matmul's tensors and a graph, without their data.
 ContextPointer make_context() {
@@ -68,8 +70,8 @@ ContextPointer make_context() {
 /// The buffer type in which stock would multiply `bank`, in a layout that takes as much memory; null: none.
 ggml_backend_buffer_type_t type_for(const ggml_tensor *bank) {
     const ContextPointer context = make_context();
-    const std::unique_ptr<ggml_backend_buffer, decltype(&ggml_backend_buffer_free)> nothing(
-        ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 0), ggml_backend_buffer_free);
+    const OwnedBuffer nothing(ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 0),
+                              ggml_backend_buffer_free);
     ggml_tensor *weight =
         ggml_new_tensor_3d(context.get(), bank->type, bank->ne[0], bank->ne[1], bank->ne[2]);
     weight->buffer = nothing.get();
@@ -125,7 +127,7 @@ std::vector<float> Trial::stock(ggml_backend_buffer_type_t type, const void *&la
     ggml_tensor *activations = ggml_new_tensor_3d(context, GGML_TYPE_F32, elements_, 1, kTrialExperts);
     ggml_tensor *ids = ggml_new_tensor_2d(context, GGML_TYPE_I32, 1, kTrialExperts);
     ggml_tensor *product = ggml_mul_mat_id(context, weight, activations, ids);
-    const std::unique_ptr<ggml_backend_buffer, decltype(&ggml_backend_buffer_free)> buffer(
+    const OwnedBuffer buffer(
         ggml_backend_buft_alloc_buffer(type, ggml_backend_buft_get_alloc_size(type, weight)),
         ggml_backend_buffer_free);
     if (buffer == nullptr) {
@@ -136,9 +138,7 @@ std::vector<float> Trial::stock(ggml_backend_buffer_type_t type, const void *&la
     layout = weight->extra;
 
     std::vector<int32_t> chosen(kTrialExperts);
-    for (int64_t expert = 0; expert < kTrialExperts; ++expert) {
-        chosen[static_cast<size_t>(expert)] = static_cast<int32_t>(expert);
-    }
+    std::iota(chosen.begin(), chosen.end(), 0);
     std::vector<float> output(static_cast<size_t>(rows_ * kTrialExperts));
     activations->data = activations_.data();
     ids->data = chosen.data();

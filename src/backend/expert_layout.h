@@ -49,7 +49,7 @@ private:
     [[nodiscard]] bool gives(std::span<const float> expected, std::span<const float> activations,
                              std::vector<std::byte> weights) const;
 
-    BufferPointer buffer_; ///< empty; of the type that knows the layout
+    BufferPointer buffer_; ///< holds no weights; of the type that knows the layout
     ggml_tensor rows_{};   ///< what arrange() copies: type, row length, layout
     Kernel kernel_ = nullptr;
 };

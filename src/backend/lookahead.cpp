@@ -16,9 +16,12 @@ std::unique_ptr<Lookahead> Lookahead::create(const Router &router, ggml_tensor *
 }
 
 void Lookahead::prepare() {
-    const uint32_t used = target_ == nullptr ? 0 : static_cast<uint32_t>(target_->ids()->ne[0]);
-    const uint32_t asked = store_.lookahead_experts();
-    wanted_ = certain_ || asked == kAsManyAsUsed ? used : target_ == nullptr ? 0 : asked;
+    wanted_ = 0;
+    if (target_ != nullptr) {
+        const uint32_t asked = store_.lookahead_experts();
+        const bool as_used = certain_ || asked == kAsManyAsUsed;
+        wanted_ = as_used ? static_cast<uint32_t>(target_->ids()->ne[0]) : asked;
+    }
     copy_->set_computed(wanted_ > 0);
 }
 
