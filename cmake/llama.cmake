@@ -13,8 +13,7 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 
 endif()
 
 set(BUILD_SHARED_LIBS OFF CACHE BOOL "" FORCE)
-# ggml's OpenMP workers spin between operations and starve the read threads; its own pool can sleep.
-set(GGML_OPENMP OFF CACHE BOOL "" FORCE)
+set(GGML_OPENMP ${SLUICE_OPENMP} CACHE BOOL "" FORCE)
 set(GGML_CCACHE OFF CACHE BOOL "" FORCE) # the launcher above serves both
 set(LLAMA_BUILD_COMMON ON CACHE BOOL "" FORCE)
 set(LLAMA_BUILD_TESTS OFF CACHE BOOL "" FORCE)
