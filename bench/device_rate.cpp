@@ -6,7 +6,7 @@
 
 #include "storage/file.h"
 #include "storage/read_engine.h"
-#include "storage/read_order.h"
+#include "read_order.h"
 #include "storage/reserved_memory.h"
 
 #include <algorithm>

@@ -111,6 +111,11 @@ sluice::ModelOptions model_options(const std::string &path, uint64_t cache_mib, 
                                  .repack_experts = asks("+repackexperts")};
     options.dense_weights = asks("+mmap") ? sluice::DenseWeights::Mmap : sluice::DenseWeights::Anon;
     options.overlap = !asks("+nooverlap");
+    if (asks("+auto")) {
+        return options; // reading and lookahead are the run's to decide, as for a user without flags
+    }
+    options.io_depth = 4;
+    options.io_threads = 8;
     if (const auto experts = number_after(layout, "+look"); !experts) {
         options.lookahead = 0;
     } else if (*experts > 0) {
@@ -137,8 +142,8 @@ int failed(const sluice::Error &error) {
 int main(int argc, char **argv) {
     if (argc != 7) {
         std::fprintf(stderr, "usage: sluice_decode MODEL CACHE_MIB THREADS PROMPT TOKENS "
-                             "repack|no-repack[+repackexperts][+rows][+mmap][+csv][+uringN|+threadsN][+look["
-                             "N]][+nooverlap][+routes:FILE]\n");
+                             "repack|no-repack[+repackexperts][+rows][+mmap][+csv][+auto|[+uringN|+threadsN]"
+                             "[+look[N]]][+nooverlap][+routes:FILE]\n");
         return 2;
     }
     const int count = std::atoi(argv[5]);
@@ -153,6 +158,7 @@ int main(int argc, char **argv) {
     }
     sluice::SessionOptions options{
         .context_tokens = 1024, .ubatch_tokens = 512, .threads = std::atoi(argv[3])};
+    options.try_fewer_threads = layout.find("+auto") != std::string::npos;
     std::unique_ptr<sluice::telemetry::CsvWriter> table;
     if (layout.find("+csv") != std::string::npos) {
         auto made = sluice::telemetry::CsvWriter::create(
@@ -214,7 +220,7 @@ int main(int argc, char **argv) {
         static_cast<double>(after.bytes_read - before.bytes_read) / 1048576.0 / count;
     const sluice::LookaheadStats &look = after.lookahead;
     result["lookahead"] = {{"experts", look.experts}, {"right", look.right}, {"reads", look.reads},
-                           {"used", look.used},       {"late", look.late},   {"gain", look.gain.value_or(0)}};
+                           {"used", look.used},       {"late", look.late}};
     result["hit_rate"] = asked > 0 ? static_cast<double>(after.hits - before.hits) / asked : 0.0;
     result["stall_ms_per_token"] = (after.stall_seconds - before.stall_seconds) * 1e3 / count;
     for (const auto &[name, part] :

@@ -101,6 +101,38 @@ TEST_P(CacheLimit, PagesGivenUpGoBackToTheSystem) {
     EXPECT_LE(bytes_in_memory(), before - given_up + static_cast<double>(8 * storage::page_size()));
 }
 
+TEST_P(CacheLimit, HoldsNoMoreThanWasReadInto) {
+    fill(3);
+    EXPECT_EQ(cache_->held_bytes(), 3 * stride_);
+    cache_->set_limit(3 * stride_);
+    EXPECT_EQ(cache_->held_bytes(), 3 * stride_) << "slots that hold nothing went first";
+    cache_->set_limit(2 * stride_);
+    EXPECT_EQ(cache_->held_bytes(), 2 * stride_);
+    cache_->set_limit(kSlots * stride_);
+    EXPECT_EQ(cache_->held_bytes(), 2 * stride_);
+    use(0);
+    EXPECT_EQ(cache_->held_bytes(), 3 * stride_);
+}
+
+TEST_P(CacheLimit, PagesOfSlicesThatWereForgottenGoBackThoughTheirSlotsStayInUse) {
+    make_cache(kSlots);
+    std::vector<Slot *> held = acquire({0, 1, 2, 3});
+    for (uint32_t expert = 0; expert < 4; ++expert) {
+        expect_slice(held[expert], expert);
+        first_ = std::min(first_, held[expert]->base);
+        last_ = std::max(last_, held[expert]->base);
+        ExpertCache::spoil(held[expert]);
+        cache_->release(held[expert]); // forgets it
+    }
+    EXPECT_EQ(cache_->occupied_slots(), 0U);
+    EXPECT_EQ(cache_->held_bytes(), 4 * stride_);
+    cache_->set_limit(6 * stride_);
+    EXPECT_EQ(cache_->held_bytes(), 0U);
+    if (const double left = bytes_in_memory(); left >= 0) {
+        EXPECT_LE(left, static_cast<double>(8 * storage::page_size())) << "pages that slots share stay";
+    }
+}
+
 TEST_P(CacheLimit, SlicesThatAreKeptStayAsTheyAreAndAreNotReadAgain) {
     fill(kSlots);
     const std::vector<Slot *> held = acquire({2, 5});

@@ -67,6 +67,24 @@ TEST_F(SlotPlanTest, MinimumIsWhatTheHungriestLayerPins) {
     EXPECT_EQ(plan->minimum_bytes, 6U * 1024 + 2 * 4096);
 }
 
+TEST_F(SlotPlanTest, BanksThatNoLayerUsesGetNoSlots) {
+    const std::vector<Bank> used{bank(0, 4096, 8), bank(0, 1024, 8)};
+    const auto without = plan_slots(used, {{{0}, 2}, {{1}, 2}}, 1 << 20, Access::Buffered);
+    const std::vector<Bank> all{bank(0, 4096, 8), bank(0, 1024, 8), bank(0, 1024, 8), bank(0, 70000, 8)};
+    const auto with = plan_slots(all, {{{0}, 2}, {{1}, 2}}, 1 << 20, Access::Buffered);
+    ASSERT_TRUE(without && with);
+    EXPECT_EQ(with->class_of_bank, (std::vector<size_t>{0, 1, kNoClass, kNoClass}));
+    EXPECT_EQ(with->useful_bytes, without->useful_bytes);
+    EXPECT_EQ(with->minimum_bytes, without->minimum_bytes);
+    EXPECT_EQ(with->arena_bytes, without->arena_bytes);
+}
+
+TEST_F(SlotPlanTest, WithoutLayersNeedsNoMemory) {
+    const auto plan = plan_slots({bank(0, 4096, 8)}, {}, 0, Access::Buffered);
+    ASSERT_TRUE(plan) << plan.error().message;
+    EXPECT_EQ(plan->arena_bytes, 0U);
+}
+
 TEST_F(SlotPlanTest, BelowTheMinimumIsAnErrorThatNamesIt) {
     const auto plan = plan_slots({bank(0, 700000, 8)}, {{{0}, 4}}, 1 << 20, Access::Buffered);
     ASSERT_FALSE(plan);

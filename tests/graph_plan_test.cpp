@@ -4,6 +4,7 @@
 #include "support/gate_prompt.h"
 #include "support/own_graph.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace sluice::test {
@@ -72,6 +73,42 @@ TEST_F(OwnGraph, ExpertsOfAnyGraphAreStreamed) {
     ASSERT_EQ(compute(product, {1, 2, 2, 5}, backend_.get()), GGML_STATUS_SUCCESS);
     EXPECT_EQ(store().cache()->counters().misses - before, 3U) << "experts 1, 2 and 5";
     EXPECT_EQ(store().counters.materialized, 0U);
+}
+
+/// On a bank that llama.cpp loads and uses in no graph: the cache was made without slots for it.
+class OwnGraphOnIdleExperts : public OwnGraphTest {
+protected:
+    void SetUp() override {
+        load({.path = tiny_model("tiny-idle"),
+              .stream = StreamMode::Force,
+              .cache_bytes = uint64_t{64} << 20U},
+             backend::Role::Experts);
+        for (const auto &[name, tensor] : llama_internal_get_tensor_map(model_->state().llama.get())) {
+            const backend::StreamedTensor *found = store().find(tensor);
+            if (found != nullptr && found->role == backend::Role::Experts &&
+                !store().cache()->has_slots(found->index) && tensor->ne[0] == weight_->ne[0]) {
+                idle_ = tensor;
+            }
+        }
+        ASSERT_NE(idle_, nullptr);
+    }
+    ggml_tensor *idle_ = nullptr;
+};
+
+TEST_F(OwnGraphOnIdleExperts, ModelIsIdenticalToStock) {
+    EXPECT_EQ(run_session(*model_, {}), run_stock({.model = path_}));
+    EXPECT_EQ(store().counters.materialized, 0U);
+}
+
+TEST_F(OwnGraphOnIdleExperts, BankIsBroughtInWholeIfAGraphUsesItAfterAll) {
+    ggml_tensor *product = ggml_mul_mat_id(context_.get(), idle_, input_, ids_);
+    testing::internal::CaptureStderr();
+    ASSERT_EQ(compute(product, {1, 2, 2, 5}, backend_.get()), GGML_STATUS_SUCCESS);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("because no graph used it when the expert cache was made"), std::string::npos) << said;
+    EXPECT_EQ(store().counters.materialized, 1U);
+    const std::vector<float> products = values(product);
+    EXPECT_TRUE(std::any_of(products.begin(), products.end(), [](float value) { return value != 0; }));
 }
 
 /// Tensors of a context, all in one buffer.

@@ -73,6 +73,14 @@ TEST(HotSet, IsReadInFileOrderAsFarAsEachClassHasSlots) {
     EXPECT_EQ(reading_order(hottest_first, banks(), plan), (std::vector<SliceKey>{{1, 2}, {1, 6}, {0, 5}}));
 }
 
+TEST(HotSet, SlicesOfABankWithoutSlotsAreNotRead) {
+    residency::SlotPlan plan;
+    plan.classes = {{.stride = 16, .slots = 2}};
+    plan.class_of_bank = {residency::kNoClass, 0};
+    EXPECT_EQ(reading_order(std::vector<SliceKey>{{0, 5}, {1, 6}}, banks(), plan),
+              (std::vector<SliceKey>{{1, 6}}));
+}
+
 TEST(HotSet, FilesOfTwoModelsHaveTwoNames) {
     const HotSet one("/tmp", {.path = "/a/model.gguf"});
     const HotSet two("/tmp", {.path = "/b/model.gguf"});

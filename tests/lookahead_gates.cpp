@@ -65,18 +65,6 @@ INSTANTIATE_TEST_SUITE_P(Recipes, LookaheadArchitecture,
                              return name;
                          });
 
-TEST(LookaheadGates, OnTrialItIsOnForSomeTokensAndMeasured) {
-    GateConfig config{.model = embedded(), .cache = CacheSize::WorkingSet, .drawn = 40};
-    const std::vector<float> stock = run_stock(config);
-    ModelOptions options = gate_options(config);
-    options.lookahead.reset();
-    options.cache_bytes = cache_bytes(config.model, config.cache, true);
-    auto model = Model::load(options);
-    ASSERT_TRUE(model) << model.error().message;
-    EXPECT_EQ(run_session(*model, config), stock);
-    EXPECT_GT(model->state().store->counters.guessed_experts, 0U);
-}
-
 // -- warm start
 // ---------------------------------------------------------------------------------------------------
 

@@ -89,5 +89,36 @@ TEST(AutoCache, UnknownMemoryGivesFourWorkingSets) {
               2000 * kMiB);
 }
 
+TEST(SystemFloor, IsASixteenthAndAtLeast256MiB) {
+    EXPECT_EQ(system_floor(16 * kGiB), kGiB);
+    EXPECT_EQ(system_floor(kGiB), 256 * kMiB);
+}
+
+TEST(SystemFloor, InAGroupIsNoMoreThanAShareOfIt) {
+    EXPECT_EQ(system_floor(199 * kMiB, 200 * kMiB), 200 * kMiB / 16);
+    EXPECT_EQ(system_floor(100 * kMiB, 16 * kGiB), 256 * kMiB) << "a large group that is almost full";
+    EXPECT_EQ(system_floor(16 * kGiB, 17 * kGiB), kGiB);
+}
+
+TEST(BoundingGroup, IsTheOneThatAllowsLessThanTheMachine) {
+    using storage::GroupMemory;
+    const GroupMemory small{.limit = 200 * kMiB, .usage = kMiB};
+    EXPECT_EQ(bounding_group_limit({.available = kGiB}), std::nullopt);
+    EXPECT_EQ(bounding_group_limit({.groups = {small}}), 200 * kMiB);
+    EXPECT_EQ(bounding_group_limit({.available = kGiB, .groups = {small}}), 200 * kMiB);
+    EXPECT_EQ(bounding_group_limit({.available = kGiB, .groups = {{.limit = 2 * kGiB}}}), std::nullopt);
+    EXPECT_EQ(bounding_group_limit({.available = 300 * kMiB, .groups = {small}}), std::nullopt)
+        << "the machine has 44 MiB to give, the group 186";
+    const GroupMemory full{.limit = 8 * kGiB, .usage = 8 * kGiB - 300 * kMiB};
+    EXPECT_EQ(bounding_group_limit({.available = kGiB, .groups = {small, full}}), 8 * kGiB)
+        << "an outer group that is almost full";
+}
+
+TEST(AutoCache, InASmallGroupLeavesAShareOfTheGroup) {
+    EXPECT_EQ(
+        auto_cache_bytes({.usable_memory = 160 * kMiB, .group_limit = 160 * kMiB, .useful_bytes = 60 * kGiB}),
+        150 * kMiB);
+}
+
 } // namespace
 } // namespace sluice::engine

@@ -48,51 +48,77 @@ TEST(NextCacheLimit, EnoughMemoryTakesBackOnlyWhatIsToSpare) {
         << "never more than the arena";
 }
 
+/// A machine with memory enough and these groups.
+PressureFacts in_groups(std::vector<GroupPressure> groups) {
+    return {.available = 9 * kGiB, .total = 16 * kGiB, .groups = std::move(groups)};
+}
+
 TEST(NextCacheLimit, LoweredGroupLimitTakesTheDifferenceAway) {
-    const PressureFacts facts{.available = 5 * kGiB,
-                              .total = 8 * kGiB,
-                              .cgroup_limit = 2500 * kMiB,
-                              .cgroup_limit_at_start = 3000 * kMiB};
+    const PressureFacts facts = in_groups({{.limit = 2500 * kMiB, .limit_at_start = 3000 * kMiB}});
     EXPECT_EQ(next_cache_limit(kGiB, kGiB, facts), kGiB - 500 * kMiB);
     EXPECT_EQ(next_cache_limit(200 * kMiB, kGiB, facts), kGiB - 500 * kMiB) << "and the rest may be used";
 }
 
+TEST(NextCacheLimit, LoweredLimitOfAGroupWithRoomTakesOnlyWhatTheRunWasToUse) {
+    // 5 GiB were left for an arena of 1 GiB and a floor of 320 MiB: 3.7 GiB were nobody's.
+    GroupPressure group{.limit = 4 * kGiB, .limit_at_start = 6 * kGiB, .left_at_start = 5 * kGiB};
+    EXPECT_EQ(next_cache_limit(kGiB, kGiB, in_groups({group})), kGiB);
+    group.limit = 2 * kGiB;
+    EXPECT_EQ(next_cache_limit(kGiB, kGiB, in_groups({group})), kGiB - 320 * kMiB);
+}
+
+TEST(NextCacheLimit, EachGroupIsComparedWithItselfAtTheStart) {
+    const PressureFacts facts = in_groups(
+        {{.limit = 2 * kGiB, .limit_at_start = 2 * kGiB}, {.limit = 9 * kGiB, .limit_at_start = 9 * kGiB}});
+    EXPECT_EQ(next_cache_limit(kGiB, kGiB, facts), kGiB);
+}
+
 TEST(NextCacheLimit, RaisedGroupLimitGivesNothingThatWasNotPlanned) {
-    EXPECT_EQ(next_cache_limit(kGiB, kGiB, {.cgroup_limit = 4 * kGiB, .cgroup_limit_at_start = 2 * kGiB}),
+    EXPECT_EQ(next_cache_limit(kGiB, kGiB, {.groups = {{.limit = 4 * kGiB, .limit_at_start = 2 * kGiB}}}),
               kGiB);
 }
 
 TEST(NextCacheLimit, RunThatFillsItsGroupAloneKeepsItsCache) {
-    EXPECT_EQ(next_cache_limit(kGiB, kGiB,
-                               {.available = 9 * kGiB,
-                                .total = 16 * kGiB,
-                                .cgroup_limit = 2 * kGiB,
-                                .cgroup_limit_at_start = 2 * kGiB,
-                                .cgroup_left = 3 * kMiB,
-                                .cgroup_others_grew = 0}),
-              kGiB);
+    EXPECT_EQ(
+        next_cache_limit(
+            kGiB, kGiB,
+            in_groups({{.limit = 2 * kGiB, .limit_at_start = 2 * kGiB, .left = 3 * kMiB, .others_grew = 0}})),
+        kGiB);
 }
 
 TEST(NextCacheLimit, OthersInTheGroupAreGivenRoom) {
-    PressureFacts facts{.available = 9 * kGiB,
-                        .total = 16 * kGiB,
-                        .cgroup_limit = 2 * kGiB,
-                        .cgroup_limit_at_start = 2 * kGiB,
-                        .cgroup_left = 56 * kMiB,
-                        .cgroup_others_grew = 500 * kMiB};
-    EXPECT_EQ(next_cache_limit(kGiB, kGiB, facts), kGiB - 200 * kMiB) << "so that 256 MiB are free";
-    facts.cgroup_others_grew = 80 * kMiB;
-    EXPECT_EQ(next_cache_limit(kGiB, kGiB, facts), kGiB - 24 * kMiB) << "no more than they took";
-    facts.cgroup_others_grew = 0;
-    facts.cgroup_left = 600 * kMiB;
-    EXPECT_EQ(next_cache_limit(500 * kMiB, kGiB, facts), kGiB) << "they are gone again";
+    GroupPressure group{
+        .limit = 2 * kGiB, .limit_at_start = 2 * kGiB, .left = 56 * kMiB, .others_grew = 500 * kMiB};
+    EXPECT_EQ(next_cache_limit(kGiB, kGiB, in_groups({group})), kGiB - 72 * kMiB)
+        << "so that 128 MiB are free";
+    group.others_grew = 80 * kMiB;
+    EXPECT_EQ(next_cache_limit(kGiB, kGiB, in_groups({group})), kGiB - 24 * kMiB) << "no more than they took";
+    group.others_grew = 0;
+    group.left = 600 * kMiB;
+    EXPECT_EQ(next_cache_limit(500 * kMiB, kGiB, in_groups({group})), kGiB) << "they are gone again";
 }
 
-TEST(NextCacheLimit, TheTighterOfMachineAndGroupDecides) {
-    PressureFacts facts{.available = 300 * kMiB, .total = 8 * kGiB, .cgroup_left = 5 * kGiB};
+TEST(NextCacheLimit, OfASmallGroupAnEighthIsRoomEnough) {
+    const GroupPressure group{
+        .limit = 200 * kMiB, .limit_at_start = 200 * kMiB, .left = 15 * kMiB, .others_grew = 90 * kMiB};
+    EXPECT_EQ(next_cache_limit(60 * kMiB, 60 * kMiB, in_groups({group})), 50 * kMiB);
+}
+
+TEST(NextCacheLimit, LimitThatWasSetLaterMakesRoomWhoeverFillsTheGroup) {
+    const GroupPressure group{.limit = 2 * kGiB, .left = 100 * kMiB};
+    EXPECT_EQ(next_cache_limit(kGiB, kGiB, in_groups({group})), kGiB - 28 * kMiB);
+}
+
+TEST(NextCacheLimit, TheTightestOfMachineAndGroupsDecides) {
+    PressureFacts facts{
+        .available = 300 * kMiB, .total = 8 * kGiB, .groups = {{.limit = 8 * kGiB, .left = 5 * kGiB}}};
     EXPECT_EQ(next_cache_limit(600 * kMiB, kGiB, facts), 644 * kMiB);
-    facts = {.available = 5 * kGiB, .total = 8 * kGiB, .cgroup_left = 300 * kMiB, .cgroup_others_grew = kGiB};
-    EXPECT_EQ(next_cache_limit(600 * kMiB, kGiB, facts), 644 * kMiB);
+    const GroupPressure roomy{.limit = 8 * kGiB, .limit_at_start = 8 * kGiB, .left = 5 * kGiB};
+    GroupPressure full = roomy;
+    full.left = 300 * kMiB;
+    full.others_grew = kGiB;
+    EXPECT_EQ(next_cache_limit(600 * kMiB, kGiB, in_groups({full, roomy})), 644 * kMiB);
+    EXPECT_EQ(next_cache_limit(600 * kMiB, kGiB, in_groups({roomy, full})), 644 * kMiB);
 }
 
 // -- the watch, on a real cache
@@ -104,9 +130,9 @@ class Pressure : public test::ExpertCacheFixture {
 protected:
     Pressure() : ExpertCacheFixture(size_t{80} << 10U) {}
 
-    void start(std::chrono::milliseconds pause = std::chrono::milliseconds(0)) {
+    void start(std::chrono::milliseconds pause = std::chrono::milliseconds(0), uint32_t full = kSlots) {
         make_cache(kSlots);
-        for (uint32_t expert = 0; expert < kSlots; ++expert) {
+        for (uint32_t expert = 0; expert < full; ++expert) {
             residency::Slot *slot = acquire({expert})[0];
             expect_slice(slot, expert);
             cache_->release(slot);
@@ -150,26 +176,54 @@ TEST_P(Pressure, ShrinksTheCacheAndGrowsItBack) {
     EXPECT_EQ(slots_after_a_look(), kSlots);
 }
 
+TEST_P(Pressure, TakesWhatIsLackingFromWhatIsHeldWhileTheCacheFills) {
+    start(std::chrono::milliseconds(0), 4);
+    now_.system.available = 128 * kMiB - 2 * stride_;
+    EXPECT_EQ(slots_after_a_look(), 2U);
+    EXPECT_EQ(cache_->held_bytes(), 2 * stride_)
+        << "given back at the first look, though four slots were empty";
+    now_.system.available = 200 * kMiB;
+    EXPECT_EQ(slots_after_a_look(), 2U) << "and it does not fill up again meanwhile";
+}
+
 TEST_P(Pressure, FollowsALimitThatIsLoweredAndRaisedAgain) {
-    now_.system.cgroup_limit = kGiB;
+    now_.system.groups = {{.directory = "own", .limit = kGiB}};
     start();
-    now_.system.cgroup_limit = kGiB - 5 * stride_;
+    now_.system.groups[0].limit = kGiB - 5 * stride_;
     EXPECT_EQ(slots_after_a_look(), 3U);
-    now_.system.cgroup_limit = kGiB;
+    now_.system.groups[0].limit = kGiB;
     EXPECT_EQ(slots_after_a_look(), kSlots);
 }
 
-TEST_P(Pressure, TellsOthersInItsGroupFromItself) {
-    now_.system.cgroup_limit = kGiB;
-    now_.system.cgroup_usage = 300 * kMiB;
+TEST_P(Pressure, GroupThatBecomesTheTightestIsNotTakenForALowerLimit) {
+    // At the start the outer group is almost full; then others leave it, and the inner one leaves less.
+    now_.system.groups = {{.directory = "inner", .limit = kGiB, .usage = 500 * kMiB},
+                          {.directory = "outer", .limit = 8 * kGiB, .usage = 8 * kGiB - 500 * kMiB}};
     now_.process.anonymous = 250 * kMiB;
     start();
-    now_.system.cgroup_usage = kGiB - kMiB;
+    now_.system.groups[1].usage = kGiB;
+    EXPECT_EQ(slots_after_a_look(), kSlots);
+}
+
+TEST_P(Pressure, OthersThatFillAnOuterGroupAreGivenRoom) {
+    now_.system.groups = {{.directory = "inner", .limit = kGiB, .usage = 500 * kMiB},
+                          {.directory = "outer", .limit = 8 * kGiB, .usage = kGiB}};
+    now_.process.anonymous = 250 * kMiB;
+    start();
+    now_.system.groups[1].usage = 8 * kGiB - 100 * kMiB;
+    EXPECT_EQ(slots_after_a_look(), 1U);
+}
+
+TEST_P(Pressure, TellsOthersInItsGroupFromItself) {
+    now_.system.groups = {{.directory = "own", .limit = kGiB, .usage = 300 * kMiB}};
+    now_.process.anonymous = 250 * kMiB;
+    start();
+    now_.system.groups[0].usage = kGiB - kMiB;
     now_.process.anonymous = kGiB - 53 * kMiB;
     EXPECT_EQ(slots_after_a_look(), kSlots) << "it is this process that grew, as planned";
     now_.process.anonymous = 250 * kMiB;
     EXPECT_EQ(slots_after_a_look(), 1U);
-    now_.system.cgroup_usage = 300 * kMiB;
+    now_.system.groups[0].usage = 300 * kMiB;
     EXPECT_EQ(slots_after_a_look(), kSlots);
 }
 

@@ -1,5 +1,6 @@
 // What is decided for a run, on machines and models that are only imagined.
 
+#include "engine/planner.h"
 #include "engine/run_planner.h"
 #include "storage/memory_facts.h"
 #include "telemetry/plan_text.h"
@@ -22,6 +23,7 @@ struct Model {
     uint64_t minimum = 20 * kMiB;
     uint64_t context_per_1024 = 96 * kMiB;
     uint64_t compute_per_512 = 300 * kMiB;
+    uint64_t program = 60 * kMiB;
 
     NeedsOf needs() const {
         return [*this](const ModelOptions &model, const SessionOptions &session,
@@ -29,7 +31,7 @@ struct Model {
             MemoryNeeds needs;
             const uint32_t context = session.context_tokens > 0 ? session.context_tokens : 4096;
             needs.context_tokens = context;
-            needs.program_bytes = 60 * kMiB;
+            needs.program_bytes = program;
             needs.context_bytes = context_per_1024 * context / 1024;
             needs.compute_bytes = compute_per_512 * session.ubatch_tokens / 512;
             needs.dense_bytes = dense + (streaming && model.row_stream ? 0 : table);
@@ -58,10 +60,23 @@ bool has_flag(const RunPlan &plan, const std::string &flag) {
                        [&flag](const PlanChoice &choice) { return choice.flag.find(flag) == 0; });
 }
 
+uint64_t taken_by(const std::string &what, const RunPlan &plan) {
+    const auto found = std::find_if(plan.memory.begin(), plan.memory.end(),
+                                    [&what](const auto &part) { return part.what == what; });
+    return found == plan.memory.end() ? 0 : found->bytes;
+}
+
+std::string reason_of(const std::string &flag, const RunPlan &plan) {
+    const auto found =
+        std::find_if(plan.choices.begin(), plan.choices.end(),
+                     [&flag](const PlanChoice &choice) { return choice.flag.find(flag) == 0; });
+    return found == plan.choices.end() ? "" : found->reason;
+}
+
 TEST(RunPlan, PhoneOf12GiBStreamsWithACacheOfWhatIsLeft) {
-    const RunPlan plan = decided({}, {.has_experts = true, .usable_memory = 7 * kGiB, .cores = 4});
+    const RunPlan plan =
+        decided({}, {.has_experts = true, .usable_memory = 7 * kGiB, .processors = {.cores = 4}});
     EXPECT_EQ(plan.model.stream, StreamMode::Force);
-    EXPECT_FALSE(plan.model.row_stream) << "one token's experts fit beside the tables";
     EXPECT_GT(*plan.model.cache_bytes, 3 * kGiB);
     EXPECT_LE(plan.peak_bytes, *plan.budget_bytes);
     EXPECT_GT(plan.peak_bytes, *plan.budget_bytes * 98 / 100) << "what is there is used";
@@ -70,7 +85,8 @@ TEST(RunPlan, PhoneOf12GiBStreamsWithACacheOfWhatIsLeft) {
 }
 
 TEST(RunPlan, PhoneOf8GiBStreamsRowsToo) {
-    const RunPlan plan = decided({}, {.has_experts = true, .usable_memory = 3200 * kMiB, .cores = 4});
+    const RunPlan plan =
+        decided({}, {.has_experts = true, .usable_memory = 3200 * kMiB, .processors = {.cores = 4}});
     EXPECT_TRUE(plan.model.row_stream);
     EXPECT_TRUE(has_flag(plan, "--row-stream"));
     EXPECT_LE(plan.peak_bytes, *plan.budget_bytes);
@@ -79,28 +95,36 @@ TEST(RunPlan, PhoneOf8GiBStreamsRowsToo) {
 TEST(RunPlan, LaptopOf16GiBHoldsWhatFits) {
     Model small;
     small.experts = 6 * kGiB;
-    const RunPlan plan = decided({}, {.has_experts = true, .usable_memory = 13 * kGiB, .cores = 8}, small);
+    const RunPlan plan =
+        decided({}, {.has_experts = true, .usable_memory = 13 * kGiB, .processors = {.cores = 8}}, small);
     EXPECT_EQ(plan.model.stream, StreamMode::Never);
     EXPECT_FALSE(plan.model.cache_bytes);
     EXPECT_TRUE(has_flag(plan, "--no-moe-stream"));
 }
 
-/// The budget on a machine whose /proc and /sys say `facts`.
-uint64_t budget_of(const storage::MemoryFacts &facts) {
-    return *decided({}, {.has_experts = true, .usable_memory = storage::usable_memory(facts)}).budget_bytes;
+/// The facts of a machine whose /proc and /sys say `memory`.
+PlanFacts facts_of(const storage::MemoryFacts &memory) {
+    return {.has_experts = true,
+            .usable_memory = storage::usable_memory(memory),
+            .group_limit = bounding_group_limit(memory)};
+}
+
+uint64_t budget_of(const storage::MemoryFacts &memory) {
+    return *decided({}, facts_of(memory)).budget_bytes;
 }
 
 TEST(RunPlan, LaptopOf16GiBStreamsWhatDoesNotFit) {
-    const RunPlan plan = decided({}, {.has_experts = true, .usable_memory = 12 * kGiB, .cores = 8});
+    const RunPlan plan =
+        decided({}, {.has_experts = true, .usable_memory = 12 * kGiB, .processors = {.cores = 8}});
     EXPECT_EQ(plan.model.stream, StreamMode::Force) << "17 GiB of experts";
-    EXPECT_FALSE(plan.model.row_stream);
     EXPECT_LE(plan.peak_bytes, 12 * kGiB - 12 * kGiB / 16);
     EXPECT_GT(*plan.model.cache_bytes, 8 * kGiB);
     EXPECT_EQ(plan.session.context_tokens, 4096U);
 }
 
 TEST(RunPlan, PhoneOf8GiBThatOthersUseShrinksUbatchBeforeContext) {
-    const RunPlan plan = decided({}, {.has_experts = true, .usable_memory = 2150 * kMiB, .cores = 4});
+    const RunPlan plan =
+        decided({}, {.has_experts = true, .usable_memory = 2150 * kMiB, .processors = {.cores = 4}});
     EXPECT_TRUE(plan.model.row_stream);
     EXPECT_LT(plan.session.ubatch_tokens, 512U);
     EXPECT_EQ(plan.session.context_tokens, 4096U);
@@ -111,17 +135,38 @@ TEST(RunPlan, PhoneOf8GiBThatOthersUseShrinksUbatchBeforeContext) {
 TEST(RunPlan, ContainerIsHeldToWhatItsLimitLeaves) {
     // Whichever version of control groups it is, the facts look the same: storage_memory_test reads both.
     const storage::MemoryFacts container{
-        .total = 64 * kGiB, .available = 50 * kGiB, .cgroup_limit = 6 * kGiB, .cgroup_usage = 2 * kGiB};
+        .total = 64 * kGiB, .available = 50 * kGiB, .groups = {{.limit = 6 * kGiB, .usage = 2 * kGiB}}};
     EXPECT_EQ(budget_of(container), 4 * kGiB - 256 * kMiB);
 }
 
 TEST(RunPlan, ContainerLargerThanItsMachineIsHeldToTheMachine) {
-    EXPECT_EQ(budget_of({.total = 8 * kGiB, .available = 3 * kGiB, .cgroup_limit = 32 * kGiB}),
+    EXPECT_EQ(budget_of({.total = 8 * kGiB, .available = 3 * kGiB, .groups = {{.limit = 32 * kGiB}}}),
               3 * kGiB - 256 * kMiB);
 }
 
 TEST(RunPlan, ContainerOfUnknownUsageIsHeldToItsLimit) {
-    EXPECT_EQ(budget_of({.cgroup_limit = 4 * kGiB}), 4 * kGiB - 256 * kMiB);
+    EXPECT_EQ(budget_of({.groups = {{.limit = 4 * kGiB}}}), 4 * kGiB - 256 * kMiB);
+}
+
+TEST(RunPlan, SmallGroupIsHeldToAllButAShareOfItself) {
+    // A model of 33 MiB in a group of 200.
+    const Model tiny{.dense = kMiB,
+                     .table = kMiB,
+                     .experts = 14 * kMiB,
+                     .working_set = 2 * kMiB,
+                     .minimum = kMiB,
+                     .context_per_1024 = kMiB,
+                     .compute_per_512 = 3 * kMiB,
+                     .program = 10 * kMiB};
+    const storage::MemoryFacts memory{
+        .total = 64 * kGiB, .available = 50 * kGiB, .groups = {{.limit = 200 * kMiB, .usage = kMiB}}};
+    const RunPlan plan = decided({}, facts_of(memory), tiny);
+    EXPECT_EQ(plan.model.stream, StreamMode::Never) << "it fits";
+    EXPECT_GT(*plan.budget_bytes, 180 * kMiB);
+    EXPECT_EQ(plan.budget_source,
+              "199 MiB can be used now, 13 MiB of them are left to others in the control group of 200 MiB");
+    EXPECT_NE(decided({}, facts_of({.available = 50 * kGiB})).budget_source.find("are left to the system"),
+              std::string::npos);
 }
 
 TEST(RunPlan, CeilingThatIsTheContainersLimitIsNotWarnedAbout) {
@@ -141,6 +186,70 @@ TEST(RunPlan, CacheStopsWhereEveryExpertFits) {
     const RunPlan plan =
         decided({.model = {.stream = StreamMode::Force}}, {.has_experts = true, .usable_memory = 60 * kGiB});
     EXPECT_EQ(*plan.model.cache_bytes, 17 * kGiB);
+}
+
+TEST(RunPlan, CacheOfEveryExpertIsRoundedUpToWholeMiB) {
+    Model small;
+    small.experts = 4 * kMiB + kMiB / 2;
+    small.working_set = small.experts;
+    small.minimum = kMiB;
+    const RunPlan plan = decided({.model = {.stream = StreamMode::Force}},
+                                 {.has_experts = true, .usable_memory = 60 * kGiB}, small);
+    EXPECT_EQ(*plan.model.cache_bytes, 5 * kMiB);
+    EXPECT_TRUE(has_flag(plan, "--cache-mb 5"));
+    EXPECT_TRUE(plan.warnings.empty()) << plan.warnings[0];
+    EXPECT_EQ(taken_by("expert cache", plan), small.experts) << "no more than there is to hold";
+}
+
+TEST(RunPlan, CacheThatEveryExpertJustFitsInKeepsToTheBudget) {
+    Model small;
+    small.experts = 100 * kMiB + kMiB / 2;
+    small.working_set = small.minimum = kMiB;
+    const PlanRequest forced{.model = {.stream = StreamMode::Force}, .rows_given = true};
+    const RunPlan ample = decided(forced, {.has_experts = true, .usable_memory = 60 * kGiB}, small);
+    PlanRequest just = forced;
+    just.ram_bytes = ample.peak_bytes;
+    const RunPlan plan = decided(just, {.has_experts = true, .usable_memory = 60 * kGiB}, small);
+    EXPECT_EQ(*plan.model.cache_bytes, 101 * kMiB);
+    EXPECT_LE(plan.peak_bytes, *plan.budget_bytes);
+    just.ram_bytes = ample.peak_bytes - kMiB;
+    const RunPlan less = decided(just, {.has_experts = true, .usable_memory = 60 * kGiB}, small);
+    EXPECT_LT(*less.model.cache_bytes, small.experts);
+    EXPECT_LE(less.peak_bytes, *less.budget_bytes);
+}
+
+TEST(RunPlan, RowsAreStreamedWhereTheExpertCacheGetsLarger) {
+    const PlanFacts laptop{.has_experts = true, .usable_memory = 12 * kGiB};
+    const RunPlan without = decided({.rows_given = true}, laptop);
+    ASSERT_FALSE(without.model.row_stream);
+    const RunPlan plan = decided({}, laptop);
+    EXPECT_TRUE(plan.model.row_stream);
+    EXPECT_GE(*plan.model.cache_bytes, *without.model.cache_bytes + 430 * kMiB) << "a table less its window";
+    EXPECT_LE(plan.peak_bytes, *plan.budget_bytes);
+    EXPECT_NE(reason_of("--row-stream", plan).find("the expert cache gets larger: 500 MiB of tables"),
+              std::string::npos)
+        << reason_of("--row-stream", plan);
+}
+
+TEST(RunPlan, RowsAreLeftInMemoryWhereTheCacheHoldsEveryExpert) {
+    const RunPlan plan =
+        decided({.model = {.stream = StreamMode::Force}}, {.has_experts = true, .usable_memory = 60 * kGiB});
+    EXPECT_FALSE(plan.model.row_stream);
+}
+
+TEST(RunPlan, RowsAreLeftInMemoryWhereTheyBringNothing) {
+    Model small_table;
+    for (const uint64_t table : {uint64_t{0}, 30 * kMiB, 64 * kMiB + kMiB / 2}) {
+        small_table.table = table; // the window would hold all, or nearly
+        const RunPlan plan = decided({}, {.has_experts = true, .usable_memory = 7 * kGiB}, small_table);
+        EXPECT_FALSE(plan.model.row_stream) << table;
+    }
+}
+
+TEST(RunPlan, RowsAreLeftInMemoryWhereTheCacheDoesNotDependOnThem) {
+    const PlanFacts phone{.has_experts = true, .usable_memory = 7 * kGiB};
+    EXPECT_FALSE(decided({.model = {.cache_bytes = kGiB}}, phone).model.row_stream) << "its size is given";
+    EXPECT_FALSE(decided({}, {.has_experts = true}).model.row_stream) << "memory is unknown";
 }
 
 TEST(RunPlan, CeilingAskedForIsTheBudget) {
@@ -199,12 +308,10 @@ TEST(RunPlan, FlagsGivenAreKept) {
     PlanRequest request{.model = {.stream = StreamMode::Force, .cache_bytes = 700 * kMiB, .io_threads = 9},
                         .session = {.context_tokens = 2048, .ubatch_tokens = 100, .threads = 3},
                         .rows_given = true,
-                        .io_threads_given = true,
                         .ubatch_given = true};
     request.model.row_stream = true;
-    const RunPlan plan = decided(
-        request,
-        {.has_experts = true, .usable_memory = 60 * kGiB, .cores = 8, .reading = ReadingFact{.width = 16}});
+    const RunPlan plan =
+        decided(request, {.has_experts = true, .usable_memory = 60 * kGiB, .processors = {.cores = 8}});
     EXPECT_EQ(*plan.model.cache_bytes, 700 * kMiB);
     EXPECT_EQ(plan.model.io_threads, 9);
     EXPECT_EQ(plan.session.context_tokens, 2048U);
@@ -213,13 +320,23 @@ TEST(RunPlan, FlagsGivenAreKept) {
     EXPECT_TRUE(plan.model.row_stream);
 }
 
-TEST(RunPlan, DepthGivenIsKeptWhateverAProbeFound) {
-    const RunPlan plan =
-        decided({.model = {.io_depth = 16}, .io_depth_given = true},
-                {.has_experts = true, .usable_memory = 4 * kGiB, .reading = ReadingFact{.width = 12}});
-    EXPECT_EQ(plan.model.io_engine, IoEngine::Auto);
-    EXPECT_EQ(plan.model.io_depth, 16);
-    EXPECT_TRUE(has_flag(plan, "--io-depth 16"));
+TEST(RunPlan, HowToReadIsLeftToTheRunUnlessItIsGiven) {
+    const PlanFacts facts{.has_experts = true, .usable_memory = 4 * kGiB};
+    const RunPlan open = decided({}, facts);
+    EXPECT_EQ(open.model.io_engine, IoEngine::Auto);
+    EXPECT_EQ(open.model.io_depth, 0);
+    EXPECT_EQ(open.model.io_threads, 0);
+    const RunPlan depth = decided({.model = {.io_depth = 16}}, facts);
+    EXPECT_EQ(depth.model.io_engine, IoEngine::Auto);
+    EXPECT_TRUE(has_flag(depth, "--io-depth 16"));
+    const RunPlan threads = decided({.model = {.io_threads = 5}}, facts);
+    EXPECT_TRUE(has_flag(threads, "--io-engine threads --io-threads 5"));
+}
+
+TEST(RunPlan, FewerThreadsAreTriedUnlessTheirNumberIsGiven) {
+    const PlanFacts facts{.has_experts = true, .usable_memory = 4 * kGiB};
+    EXPECT_TRUE(decided({}, facts).session.try_fewer_threads);
+    EXPECT_FALSE(decided({.session = {.threads = 2}}, facts).session.try_fewer_threads);
 }
 
 TEST(RunPlan, UnknownMemoryStreamsAndSaysThatItWasNotMeasured) {
@@ -238,28 +355,6 @@ TEST(RunPlan, UnknownMemoryKeepsToACeilingThatIsGiven) {
     EXPECT_TRUE(plan.warnings.empty()) << plan.warnings[0];
 }
 
-TEST(RunPlan, DeviceThatWasNotProbedIsSaidToBeUnmeasured) {
-    const auto io_choice = [](const PlanFacts &facts) {
-        const RunPlan plan = decided({}, facts);
-        return *std::find_if(plan.choices.begin(), plan.choices.end(),
-                             [](const PlanChoice &choice) { return choice.flag.starts_with("--io-"); });
-    };
-    EXPECT_FALSE(io_choice({.has_experts = true, .usable_memory = 4 * kGiB}).measured);
-    const PlanChoice probed =
-        io_choice({.has_experts = true, .usable_memory = 4 * kGiB, .reading = ReadingFact{.width = 12}});
-    EXPECT_TRUE(probed.measured);
-    EXPECT_EQ(probed.flag, "--io-engine threads --io-threads 12");
-}
-
-TEST(RunPlan, IoUringIsChosenWhereAProbeFoundItBest) {
-    const RunPlan plan = decided({}, {.has_experts = true,
-                                      .usable_memory = 4 * kGiB,
-                                      .reading = ReadingFact{.engine = IoEngine::Uring, .width = 8}});
-    EXPECT_EQ(plan.model.io_engine, IoEngine::Uring);
-    EXPECT_EQ(plan.model.io_depth, 8);
-    EXPECT_TRUE(has_flag(plan, "--io-engine uring --io-depth 8"));
-}
-
 TEST(RunPlan, DenseModelIsResident) {
     Model dense;
     dense.experts = 0;
@@ -268,9 +363,38 @@ TEST(RunPlan, DenseModelIsResident) {
     EXPECT_FALSE(has_flag(plan, "--cache-mb"));
 }
 
+/// What is decided about compute threads.
+PlanChoice thread_choice(const RunPlan &plan) {
+    const auto choice =
+        std::find_if(plan.choices.begin(), plan.choices.end(),
+                     [](const PlanChoice &candidate) { return candidate.flag.starts_with("--threads "); });
+    return choice == plan.choices.end() ? PlanChoice{} : *choice;
+}
+
+TEST(RunPlan, ThreadsAreWhatTheProcessorsAllowAndTheReasonSaysWhichFactDecided) {
+    const RunPlan plan =
+        decided({}, {.usable_memory = 60 * kGiB, .processors = {.cores = 16, .allowed = 32, .quota = 2.0}});
+    EXPECT_EQ(plan.session.threads, 2);
+    EXPECT_EQ(thread_choice(plan).reason, "the control group allows 2.0 cores");
+    EXPECT_TRUE(plan.warnings.empty());
+}
+
+TEST(RunPlan, ThreadsGivenAboveWhatTheProcessorsAllowAreKeptAndWarnedAbout) {
+    const auto warnings = [](int threads, const platform::Processors &processors) {
+        const RunPlan plan = decided({.session = {.threads = threads}},
+                                     {.usable_memory = 60 * kGiB, .processors = processors});
+        EXPECT_EQ(plan.session.threads, threads);
+        EXPECT_EQ(thread_choice(plan).reason, "given");
+        return plan.warnings.size();
+    };
+    EXPECT_EQ(warnings(4, {.cores = 16, .allowed = 32, .quota = 2.0}), 1U);
+    EXPECT_EQ(warnings(4, {.cores = 1, .allowed = 2}), 1U);
+    EXPECT_EQ(warnings(2, {.cores = 1, .allowed = 2}), 0U);
+}
+
 TEST(RunPlan, EveryChoiceHasAReasonAndTheCommandSaysThemAll) {
     RunPlan plan = decided({.model = {.path = "a model.gguf"}},
-                           {.has_experts = true, .usable_memory = 5 * kGiB, .cores = 2});
+                           {.has_experts = true, .usable_memory = 5 * kGiB, .processors = {.cores = 2}});
     for (const PlanChoice &choice : plan.choices) {
         EXPECT_FALSE(choice.reason.empty()) << choice.flag;
     }

@@ -82,7 +82,7 @@ int run_with(const std::string &variable, const std::string &test) {
     std::string self(4096, '\0');
     const ssize_t length = ::readlink("/proc/self/exe", self.data(), self.size());
     self.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));
-    const std::string line = "env " + variable + " '" + self +
+    const std::string line = "env -u GOMP_SPINCOUNT " + variable + " '" + self +
                              "' --gtest_also_run_disabled_tests --gtest_filter='" + test +
                              "' >/dev/null 2>&1";
     return std::system(line.c_str());

@@ -8,9 +8,7 @@
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <limits>
-#include <sched.h>
 #include <sys/mman.h>
-#include <thread>
 #include <unistd.h>
 
 namespace sluice::storage {
@@ -122,27 +120,37 @@ TEST(ReservedMemory, MovesWithItsBytes) {
 }
 
 TEST(UsableMemory, IsTheSmallerOfWhatTheMachineAndTheGroupLeave) {
+    const GroupMemory leaves_30{.limit = 50, .usage = 20};
     EXPECT_EQ(usable_memory({}), std::nullopt);
     EXPECT_EQ(usable_memory({.available = 70}), 70u);
-    EXPECT_EQ(usable_memory({.cgroup_limit = 50, .cgroup_usage = 20}), 30u);
-    EXPECT_EQ(usable_memory({.available = 70, .cgroup_limit = 50, .cgroup_usage = 20}), 30u);
-    EXPECT_EQ(usable_memory({.available = 10, .cgroup_limit = 50, .cgroup_usage = 20}), 10u);
-    EXPECT_EQ(usable_memory({.available = 10, .cgroup_limit = 50, .cgroup_usage = 60}), 0u);
-    EXPECT_EQ(usable_memory({.available = 70, .cgroup_limit = 50}), 50u);
+    EXPECT_EQ(usable_memory({.groups = {leaves_30}}), 30u);
+    EXPECT_EQ(usable_memory({.available = 70, .groups = {leaves_30}}), 30u);
+    EXPECT_EQ(usable_memory({.available = 10, .groups = {leaves_30}}), 10u);
+    EXPECT_EQ(usable_memory({.available = 10, .groups = {{.limit = 50, .usage = 60}}}), 0u);
+    EXPECT_EQ(usable_memory({.available = 70, .groups = {{.limit = 50}}}), 50u);
+}
+
+TEST(UsableMemory, GroupThatLeavesTheLeastIsTheTightestWhateverItsLimit) {
+    const MemoryFacts facts{.available = 9000,
+                            .groups = {{.directory = "inner", .limit = 1000, .usage = 100},
+                                       {.directory = "outer", .limit = 5000, .usage = 4800}}};
+    EXPECT_EQ(usable_memory(facts), 200u);
+    EXPECT_EQ(tightest_group(facts)->directory, "outer");
+    EXPECT_FALSE(tightest_group({.available = 1}));
 }
 
 /// A machine made of files.
 class FakeMachine : public ::testing::Test {
 protected:
     MemoryFacts facts() const { return read_memory_facts(dir.path()); }
+    GroupMemory tightest() const { return tightest_group(facts()).value_or(GroupMemory{}); }
     ScratchDir dir;
 };
 
 TEST_F(FakeMachine, WhatIsNotThereIsUnmeasured) {
     EXPECT_EQ(facts().total, std::nullopt);
     EXPECT_EQ(facts().available, std::nullopt);
-    EXPECT_EQ(facts().cgroup_limit, std::nullopt);
-    EXPECT_EQ(facts().cgroup_usage, std::nullopt);
+    EXPECT_TRUE(facts().groups.empty());
     EXPECT_EQ(read_process_memory(dir.path()).resident, std::nullopt);
     EXPECT_EQ(read_process_io(dir.path()).storage_read, std::nullopt);
 }
@@ -166,7 +174,7 @@ TEST_F(FakeMachine, GarbageIsUnmeasured) {
     dir.write("proc/self/mountinfo", "- - -\n\n1 2 3\n");
     EXPECT_EQ(facts().total, std::nullopt);
     EXPECT_EQ(facts().available, std::nullopt);
-    EXPECT_EQ(facts().cgroup_limit, std::nullopt);
+    EXPECT_TRUE(facts().groups.empty());
 }
 
 TEST_F(FakeMachine, ProcessIoTellsStorageFromCache) {
@@ -176,7 +184,7 @@ TEST_F(FakeMachine, ProcessIoTellsStorageFromCache) {
     EXPECT_EQ(io.storage_read, 500u);
 }
 
-TEST_F(FakeMachine, CgroupV2TightestLimitOnTheWayUpCounts) {
+TEST_F(FakeMachine, CgroupV2TightestGroupOnTheWayUpCounts) {
     dir.write("proc/self/cgroup", "0::/a/b/c\n");
     dir.write("proc/self/mountinfo", "41 30 0:38 / /my\\040cg rw shared:5 - cgroup2 cgroup2 rw\n");
     dir.write("my cg/a/b/c/memory.max", "max\n");
@@ -185,8 +193,42 @@ TEST_F(FakeMachine, CgroupV2TightestLimitOnTheWayUpCounts) {
     dir.write("my cg/a/b/memory.stat", "anon 300\nactive_file 20\ninactive_file 100\n");
     dir.write("my cg/a/memory.max", "2000\n");
     dir.write("my cg/a/memory.current", "1\n");
-    EXPECT_EQ(facts().cgroup_limit, 1000u);
-    EXPECT_EQ(facts().cgroup_usage, 480u);
+    EXPECT_EQ(tightest().limit, 1000u);
+    EXPECT_EQ(tightest().usage, 480u);
+}
+
+TEST_F(FakeMachine, LooserButFullerGroupFurtherUpIsTheTightest) {
+    dir.write("proc/self/cgroup", "0::/slice/job\n");
+    dir.write("sys/fs/cgroup/slice/job/memory.max", "1000\n");
+    dir.write("sys/fs/cgroup/slice/job/memory.current", "100\n");
+    dir.write("sys/fs/cgroup/slice/memory.max", "8000\n");
+    dir.write("sys/fs/cgroup/slice/memory.current", "7900\n");
+    dir.write("sys/fs/cgroup/slice/memory.stat", "inactive_file 10\nactive_file 20\n");
+    EXPECT_EQ(tightest().limit, 8000u);
+    EXPECT_EQ(usable_memory(facts()), 130u);
+    EXPECT_EQ(facts().groups.size(), 2u) << "both are watched while a run goes on";
+}
+
+TEST_F(FakeMachine, CgroupV2HighIsALimitToo) {
+    dir.write("proc/self/cgroup", "0::/a\n");
+    dir.write("sys/fs/cgroup/a/memory.max", "max\n");
+    dir.write("sys/fs/cgroup/a/memory.high", "700\n");
+    dir.write("sys/fs/cgroup/a/memory.current", "200\n");
+    EXPECT_EQ(tightest().limit, 700u);
+    EXPECT_EQ(usable_memory(facts()), 500u);
+    dir.write("sys/fs/cgroup/a/memory.max", "600\n");
+    EXPECT_EQ(tightest().limit, 600u);
+    dir.write("sys/fs/cgroup/a/memory.max", "900\n");
+    EXPECT_EQ(tightest().limit, 700u);
+    dir.write("sys/fs/cgroup/a/memory.high", "max\n");
+    EXPECT_EQ(tightest().limit, 900u);
+}
+
+TEST_F(FakeMachine, GroupBesideTheNamespacesOwnIsNotLookedFor) {
+    dir.write("proc/self/cgroup", "0::/../other\n");
+    dir.write("sys/fs/other/memory.max", "1\n");
+    dir.write("sys/fs/cgroup/memory.max", "900\n");
+    EXPECT_EQ(tightest().limit, 900u);
 }
 
 TEST_F(FakeMachine, CgroupV1NeedsTheMemoryControllerAndItsHugeNumberIsNoLimit) {
@@ -199,8 +241,8 @@ TEST_F(FakeMachine, CgroupV1NeedsTheMemoryControllerAndItsHugeNumberIsNoLimit) {
     dir.write("cg/memory/x/memory.stat",
               "inactive_file 1\nactive_file 1\ntotal_inactive_file 1500\ntotal_active_file 500\n");
     dir.write("cg/memory/memory.limit_in_bytes", "9223372036854771712\n");
-    EXPECT_EQ(facts().cgroup_limit, 5000u);
-    EXPECT_EQ(facts().cgroup_usage, 2000u);
+    EXPECT_EQ(tightest().limit, 5000u);
+    EXPECT_EQ(tightest().usage, 2000u);
 }
 
 TEST_F(FakeMachine, EqualLimitsChargeTheOuterGroup) {
@@ -209,8 +251,8 @@ TEST_F(FakeMachine, EqualLimitsChargeTheOuterGroup) {
     dir.write("sys/fs/cgroup/a/b/memory.current", "100\n");
     dir.write("sys/fs/cgroup/a/memory.max", "1000\n");
     dir.write("sys/fs/cgroup/a/memory.current", "900\n");
-    EXPECT_EQ(facts().cgroup_limit, 1000u);
-    EXPECT_EQ(facts().cgroup_usage, 900u);
+    EXPECT_EQ(tightest().limit, 1000u);
+    EXPECT_EQ(tightest().usage, 900u);
 }
 
 TEST_F(FakeMachine, InAContainerTheMountShowsOnlyOurPartOfTheTree) {
@@ -219,38 +261,16 @@ TEST_F(FakeMachine, InAContainerTheMountShowsOnlyOurPartOfTheTree) {
               "35 30 0:32 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
     dir.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "800\n");
     dir.write("sys/fs/cgroup/memory/sub/memory.limit_in_bytes", "700\n");
-    EXPECT_EQ(facts().cgroup_limit, 700u);
-    EXPECT_EQ(facts().cgroup_usage, std::nullopt) << "an unknown charge is not 0";
+    EXPECT_EQ(tightest().limit, 700u);
+    EXPECT_EQ(tightest().usage, std::nullopt) << "an unknown charge is not 0";
     dir.write("proc/self/cgroup", "4:memory:/elsewhere\n");
-    EXPECT_EQ(facts().cgroup_limit, 800u);
+    EXPECT_EQ(tightest().limit, 800u);
 }
 
 TEST_F(FakeMachine, NoLimitAnywhereIsNone) {
     dir.write("proc/self/cgroup", "0::/\n");
     dir.write("sys/fs/cgroup/memory.max", "max\n");
-    EXPECT_EQ(facts().cgroup_limit, std::nullopt);
-    EXPECT_EQ(facts().cgroup_usage, std::nullopt);
-}
-
-TEST_F(FakeMachine, HyperThreadsOfACoreCountOnce) {
-    // Which processors are allowed is real; make them all threads of one core.
-    const long configured = ::sysconf(_SC_NPROCESSORS_CONF);
-    for (long cpu = 0; cpu < configured; ++cpu) {
-        dir.write("cpus/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list", "all of them\n");
-    }
-    std::filesystem::create_directories(dir / "sys/devices/system");
-    std::filesystem::create_symlink(dir / "cpus", dir / "sys/devices/system/cpu");
-    EXPECT_EQ(physical_cores(dir.path()), 1);
-}
-
-TEST_F(FakeMachine, WithoutATopologyEveryAllowedProcessorIsACore) {
-#ifdef __linux__
-    cpu_set_t allowed;
-    if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
-        GTEST_SKIP() << "more processors than this test can count";
-    }
-    EXPECT_EQ(physical_cores(dir.path()), CPU_COUNT(&allowed));
-#endif
+    EXPECT_TRUE(facts().groups.empty());
 }
 
 TEST(ThisMachine, ReportsPlausibleNumbers) {
@@ -263,8 +283,6 @@ TEST(ThisMachine, ReportsPlausibleNumbers) {
         EXPECT_GT(*memory.resident, 0u);
         EXPECT_LE(*memory.resident, *memory.peak_resident + mib); // both are counted lazily
     }
-    EXPECT_GE(physical_cores(), 1);
-    EXPECT_LE(physical_cores(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
 }
 
 } // namespace

@@ -20,7 +20,6 @@ void add_inspect_command(CLI::App &app, int &exit_code);
 void add_make_model_command(CLI::App &app, int &exit_code);
 void add_perplexity_command(CLI::App &app, int &exit_code);
 void add_replay_command(CLI::App &app, int &exit_code);
-void add_probe_command(CLI::App &app, int &exit_code);
 void add_report_command(CLI::App &app, int &exit_code);
 void add_routes_command(CLI::App &app, int &exit_code);
 

@@ -46,7 +46,6 @@ int run(int argc, char **argv) {
     add_make_model_command(app, exit_code);
     add_perplexity_command(app, exit_code);
     add_replay_command(app, exit_code);
-    add_probe_command(app, exit_code);
     add_report_command(app, exit_code);
     add_routes_command(app, exit_code);
     const auto asked_for = [&](const CLI::App *command) { return command->check_name(argv[1]); };

@@ -22,7 +22,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace sluice::cli {
@@ -176,13 +175,6 @@ private:
             for (const std::string &line : telemetry::row_table_lines(model_->row_tables())) {
                 std::fprintf(stderr, "%s\n", line.c_str());
             }
-        }
-        const unsigned cores = std::thread::hardware_concurrency();
-        if (cores > 0 && session_->threads() > static_cast<int>(cores)) {
-            std::fprintf(stderr,
-                         "sluice: %d compute threads on %u cores wait for each other spinning; fewer are "
-                         "faster\n",
-                         session_->threads(), cores);
         }
         interrupt_.watch(&*session_);
         flags_.sampling.repeat_penalty = flags_.repeat_penalty.value_or(chat_ ? 1.0F : 1.1F);

@@ -125,7 +125,7 @@ void add_reading_flags(CLI::App &command, RunFlags &flags) {
     command
         .add_option(
             "--io-threads", flags.io_threads,
-            "Threads that read experts, instead of io_uring (default where it is not: 4, or as probed)")
+            "Threads that read experts, instead of io_uring (default: the run finds out)")
         ->check(CLI::Range(1, 64));
     const std::map<std::string, IoEngine> engines{
         {"auto", IoEngine::Auto}, {"uring", IoEngine::Uring}, {"threads", IoEngine::Threads}};
@@ -136,7 +136,7 @@ void add_reading_flags(CLI::App &command, RunFlags &flags) {
         ->default_str("auto");
     command
         .add_option("--io-depth", flags.io_depth,
-                    "Reads of experts in flight with io_uring (default: 4, or as probed)")
+                    "Reads of experts in flight with io_uring (default: the run finds out)")
         ->check(CLI::Range(1, 1024));
     command.add_flag("--no-direct", flags.no_direct, "Read through the page cache");
     CLI::Option *as_in_file =
@@ -276,8 +276,6 @@ PlanRequest plan_request(const RunFlags &flags) {
         request.ram_bytes = uint64_t{*flags.ram_mb} << 20U;
     }
     request.rows_given = flags.row_stream;
-    request.io_threads_given = flags.io_threads.has_value();
-    request.io_depth_given = flags.io_depth.has_value();
     request.ubatch_given = flags.ubatch.has_value();
     return request;
 }

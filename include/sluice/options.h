@@ -79,11 +79,10 @@ struct ModelOptions {
     bool row_stream = false;
     uint64_t row_window_bytes = uint64_t{64} << 20U; ///< what all such tables keep in memory; at least 16 KiB
     IoEngine io_engine = IoEngine::Auto;
-    int io_depth = 4;   ///< reads of slices in flight with io_uring, 1 to 1024
-    int io_threads = 4; ///< threads that read slices where io_uring does not, 1 to 64
+    int io_depth = 0;   ///< reads of slices in flight with io_uring, 1 to 1024; 0: the run finds out
+    int io_threads = 0; ///< threads that read slices where io_uring does not, 1 to 64; 0: the run finds out
     /// Experts of the next layer to guess and read ahead while a token is computed and storage has nothing
-    /// else to do. Empty: as many as a token uses, for as long as that is measured to make tokens quicker; 0:
-    /// none.
+    /// else to do. Empty: as many as a token uses, unless tokens are measured to be quicker without; 0: none.
     std::optional<uint32_t> lookahead = {};
     /// Folder in which to keep what the expert cache held, for the next run of the same file to begin with.
     /// Empty: nowhere.
@@ -108,7 +107,10 @@ struct ModelOptions {
 struct SessionOptions {
     uint32_t context_tokens = 0;  ///< 0: 4096, or what the model was trained for if that is less
     uint32_t ubatch_tokens = 512; ///< tokens computed together while prefilling
-    int threads = 0;              ///< compute threads; 0: physical cores
+    int threads = 0;              ///< compute threads; 0: physical cores, or fewer where that is quicker
+    /// Tokens are tried with fewer threads as well, and what is surely quicker is kept. Implied by `threads` of 0.
+    bool try_fewer_threads = false;
+    bool restless = false; ///< for tests: all that a run may decide is set anew for each batch
     bool all_logits = false;      ///< compute logits for every token decoded, not only the last
     /// Called after each decode that succeeded, by the thread that called decode() or generate(), before any
     /// text that follows from it; must not throw. What it takes counts as time between decodes. With it,

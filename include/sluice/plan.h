@@ -17,10 +17,8 @@ struct PlanRequest {
     SessionOptions session = {}; ///< threads, context_tokens: given if above 0
     std::optional<uint64_t> ram_bytes =
         {};                        ///< ceiling on all that the process holds; empty: what is free now
-    bool rows_given = false;       ///< model.row_stream
-    bool io_threads_given = false; ///< model.io_threads
-    bool io_depth_given = false;   ///< model.io_depth
-    bool ubatch_given = false;     ///< session.ubatch_tokens
+    bool rows_given = false;   ///< model.row_stream
+    bool ubatch_given = false; ///< session.ubatch_tokens
 };
 
 /// One line of the memory plan.

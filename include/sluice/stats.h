@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace sluice {
 
@@ -16,9 +18,7 @@ struct LookaheadStats {
     uint64_t bytes = 0;   ///< of those slices
     uint64_t used = 0;    ///< of those reads, asked for while still there
     uint64_t late = 0;    ///< of those used, still on their way when asked for
-    /// Share of a token's time that this session's last trial gained; empty: not tried.
-    std::optional<double> gain;
-    bool on = false; ///< this session's next token would be computed with it
+    bool on = false; ///< this session's tokens are computed with it
 };
 
 /// What came of beginning with what an earlier run held.
@@ -138,6 +138,13 @@ struct NodeSample {
     double seconds = 0;
 };
 
+/// A setting that a run tried other choices of, and what it came to. Never one that the caller gave.
+struct SettledSetting {
+    std::string name;   ///< such as "threads"
+    std::string choice; ///< what is kept, such as "2"
+    std::string why;    ///< what others were found to do, such as "1 takes 40 % longer", or that none was tried
+};
+
 /// A snapshot of a session.
 struct RunStats {
     uint64_t prompt_tokens = 0;
@@ -155,6 +162,8 @@ struct RunStats {
     uint64_t context_bytes = 0; ///< KV cache and other per-sequence state
     uint64_t compute_bytes = 0; ///< llama.cpp's compute buffers
     std::optional<uint64_t> peak_resident_bytes;
+    std::vector<SettledSetting> settled; ///< in a fixed order; only what this run may decide
+    uint64_t tokens_tried = 0;           ///< tokens that were part of a trial
 };
 
 } // namespace sluice

@@ -1,6 +1,6 @@
 #include "engine/hot_set.h"
 
-#include "storage/text.h"
+#include "platform/text.h"
 #include "storage/user_cache.h"
 
 #include <algorithm>
@@ -88,6 +88,9 @@ std::vector<residency::SliceKey> reading_order(std::span<const residency::SliceK
     }
     std::vector<residency::SliceKey> chosen;
     for (const residency::SliceKey &slice : slices) {
+        if (plan.class_of_bank[slice.bank] == residency::kNoClass) {
+            continue;
+        }
         size_t &left = room[plan.class_of_bank[slice.bank]];
         if (left > 0) {
             --left;
@@ -111,7 +114,7 @@ HotSet::HotSet(const std::string &folder, FileIdentity file)
 }
 
 void HotSet::warm(residency::ExpertCache &cache, const std::vector<residency::Bank> &banks) const {
-    const auto text = storage::read_text(path_);
+    const auto text = platform::read_text(path_);
     if (!text) {
         return;
     }

@@ -35,7 +35,10 @@ storage::ReadEngineKind engine_kind(IoEngine engine) {
 }
 
 storage::ReadEngineWish expert_engine(const ModelOptions &options) {
-    return {.kind = engine_kind(options.io_engine), .depth = options.io_depth, .lanes = options.io_threads};
+    const auto given_or = [](int given, int start) { return given == 0 ? start : given; };
+    return {.kind = engine_kind(options.io_engine),
+            .depth = given_or(options.io_depth, kRingDepth),
+            .lanes = given_or(options.io_threads, kReaderThreads)};
 }
 
 /// A slab is small: only many reads in flight keep a device busy.
@@ -47,11 +50,12 @@ storage::ReadEngineWish row_engine(const ModelOptions &options) {
 
 /// What may still be taken, a floor left to the system.
 std::optional<uint64_t> memory_left() {
-    const auto usable = storage::usable_memory(storage::read_memory_facts());
+    const storage::MemoryFacts facts = storage::read_memory_facts();
+    const auto usable = storage::usable_memory(facts);
     if (!usable) {
         return std::nullopt;
     }
-    return *usable - std::min(*usable, system_floor(*usable));
+    return *usable - std::min(*usable, system_floor(*usable, bounding_group_limit(facts)));
 }
 
 bool all_direct(const model::GgufDirectory &directory) {
@@ -152,13 +156,12 @@ Status load_weights(ModelState &state) {
 }
 
 Status prepare_streaming(ModelState &state) {
-    auto reads = storage::make_read_engine(expert_engine(state.options));
+    auto reads = storage::SwitchedReadEngine::create(expert_engine(state.options), state.info.io_note);
     if (!reads) {
         return fail(reads.error());
     }
-    state.reads = std::move(reads->engine);
-    state.info.io_engine = reads->name;
-    state.info.io_note = reads->note;
+    state.reads = std::move(*reads);
+    state.info.io_engine = storage::setting_name(state.reads->setting());
     const storage::Access access = expert_access(state.options, *state.directory);
     state.info.direct = access == storage::Access::Direct;
     if (state.options.direct && !state.info.direct) {
@@ -275,11 +278,13 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
     auto state = std::make_unique<ModelState>();
     state->options = options;
     state->directory = std::move(*directory);
+    const storage::MemoryFacts memory = storage::read_memory_facts();
     const ModeChoice mode =
         choose_mode(options.stream,
                     {.file_bytes = state->directory->file_bytes(),
                      .has_experts = state->directory->header_integer("{arch}.expert_count").value_or(0) > 0,
-                     .usable_memory = storage::usable_memory(storage::read_memory_facts())});
+                     .usable_memory = storage::usable_memory(memory),
+                     .group_limit = bounding_group_limit(memory)});
     state->info.path = options.path;
     state->info.streaming = mode.stream;
     state->info.mode_reason = options.mode_reason.empty() ? mode.reason : options.mode_reason;

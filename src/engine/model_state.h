@@ -8,16 +8,24 @@
 #include "sluice/model.h"
 #include "sluice/stats.h"
 #include "storage/file.h"
-#include "storage/read_engine.h"
+#include "storage/switched_read_engine.h"
 
 #include "llama.h"
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
 struct common_chat_templates;
 
 namespace sluice::engine {
+
+/// Reads of slices in flight to begin with, where nobody said how many: deep enough for a device, and no deeper,
+/// since a slice that is waited for comes the later the more are read beside it.
+inline constexpr int kRingDepth = 4;
+/// Threads to begin with, where threads read. They take longer to get going, so it takes more.
+inline constexpr int kReaderThreads = 8;
 
 struct LlamaModelDeleter {
     void operator()(llama_model *model) const { llama_model_free(model); }
@@ -38,12 +46,14 @@ struct ModelState {
     ModelOptions options;
     ModelInfo info;
     std::unique_ptr<model::GgufDirectory> directory;
-    std::unique_ptr<storage::IReadEngine> reads;
+    std::unique_ptr<storage::SwitchedReadEngine> reads;
     std::unique_ptr<storage::IReadEngine> row_reads; ///< null without row streaming
     std::unique_ptr<backend::StreamedStore> store;   ///< null when resident
     std::unique_ptr<llama_model, LlamaModelDeleter> llama;
     std::unique_ptr<common_chat_templates, ChatTemplatesDeleter> templates; ///< null without a template
     std::optional<HotSet> hot_set;                                          ///< empty: nothing is kept
+    std::atomic<const void *> tuned_by{nullptr}; ///< the session that decides how to read; null: the next one
+    std::atomic<uint32_t> lookahead{0};          ///< experts to guess for a token, as decided last
 };
 
 /// Model::load with the file system to use for expert slices; tests inject faults there. (Dense weights are

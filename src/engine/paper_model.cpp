@@ -1,7 +1,7 @@
 #include "engine/paper_model.h"
 
 #include "engine/lossy.h"
-#include "storage/memory_facts.h"
+#include "platform/processors.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,9 @@ Result<std::unique_ptr<PaperModel>> PaperModel::make(const ModelOptions &model, 
         backend::register_device();
         backend::StoreOptions options = store_options(model, expert_access(model, directory));
         options.dry = true;
-        options.threads = session.threads > 0 ? session.threads : storage::physical_cores();
+        options.threads = session.threads > 0
+                              ? session.threads
+                              : platform::default_threads(platform::read_processors()).threads;
         auto store = backend::StreamedStore::create(directory, std::move(options));
         if (!store) {
             return fail(store.error());

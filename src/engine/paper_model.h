@@ -42,9 +42,9 @@ private:
 
     LogScope log_;
     std::unique_ptr<backend::StreamedStore> store_;
-    std::optional<backend::LoadScope> scope_;
     std::unique_ptr<llama_model, LlamaModelDeleter> model_;
     std::unique_ptr<llama_context, ContextDeleter> context_;
+    std::optional<backend::LoadScope> scope_; ///< ends first: the store has looked at the model's tensors
     size_t cpu_backends_ = 1;
 };
 

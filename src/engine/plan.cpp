@@ -3,9 +3,9 @@
 #include "engine/dense_weights.h"
 #include "engine/llama_log.h"
 #include "engine/memory_needs.h"
+#include "engine/planner.h"
 #include "engine/run_planner.h"
 #include "model/gguf_directory.h"
-#include "storage/device_probe.h"
 #include "storage/memory_facts.h"
 #include "storage/reserved_memory.h"
 
@@ -13,22 +13,6 @@
 #include <fmt/format.h>
 
 namespace sluice {
-
-namespace {
-
-/// What a probe of the model's device found best for slices, if one was made.
-std::optional<engine::ReadingFact> probed_reading(const std::string &path) {
-    constexpr int kMostLanes = 64;
-    const auto probe = storage::load_probe(path);
-    if (!probe || !probe->slices) {
-        return std::nullopt;
-    }
-    const bool uring = probe->slices->engine == storage::ReadEngineKind::Uring;
-    return engine::ReadingFact{.engine = uring ? IoEngine::Uring : IoEngine::Threads,
-                               .width = std::min(probe->slices->width, kMostLanes)};
-}
-
-} // namespace
 
 Result<RunPlan> plan_run(const PlanRequest &request) {
     engine::capture_llama_log();
@@ -41,12 +25,13 @@ Result<RunPlan> plan_run(const PlanRequest &request) {
         if (!directory) {
             return fail(directory.error());
         }
+        const storage::MemoryFacts memory = storage::read_memory_facts();
         const engine::PlanFacts facts{.has_experts =
                                           (*directory)->header_integer("{arch}.expert_count").value_or(0) > 0,
-                                      .usable_memory = storage::usable_memory(storage::read_memory_facts()),
+                                      .usable_memory = storage::usable_memory(memory),
                                       .held_now = storage::read_process_memory().resident.value_or(0),
-                                      .cores = storage::physical_cores(),
-                                      .reading = probed_reading(request.model.path)};
+                                      .group_limit = engine::bounding_group_limit(memory),
+                                      .processors = platform::read_processors()};
         auto plan = engine::decide(
             request, facts,
             [&directory](const ModelOptions &model, const SessionOptions &session, bool streaming) {

@@ -22,17 +22,46 @@ double mebibytes(uint64_t bytes) {
 
 /// What others in the control group hold. File pages are in neither number: the group's usage leaves those
 /// out that can be reclaimed, and ours are not anonymous. Page tables are the group's, but ours.
-std::optional<uint64_t> others(const MemoryMoment &moment) {
-    if (!moment.system.cgroup_usage || !moment.process.anonymous) {
+std::optional<uint64_t> others(const storage::GroupMemory &group, const storage::ProcessMemory &process) {
+    if (!group.usage || !process.anonymous) {
         return std::nullopt;
     }
-    const uint64_t ours = *moment.process.anonymous + *moment.process.anonymous / 512;
-    return *moment.system.cgroup_usage - std::min(*moment.system.cgroup_usage, ours);
+    const uint64_t ours = *process.anonymous + *process.anonymous / 512;
+    return *group.usage - std::min(*group.usage, ours);
 }
 
-/// Nothing where one of them is unknown; 0 where the second is larger.
-std::optional<uint64_t> difference(std::optional<uint64_t> from, std::optional<uint64_t> taken) {
-    return from && taken ? std::optional(*from - std::min(*from, *taken)) : std::nullopt;
+/// One group now, beside itself at the start if it had a limit then.
+GroupPressure pressure_in(const storage::GroupMemory &now, const MemoryMoment &moment,
+                          const MemoryMoment &start) {
+    GroupPressure group{.limit = now.limit};
+    if (now.usage) {
+        group.left = now.left();
+    }
+    const auto &groups = start.system.groups;
+    const auto then = std::find_if(groups.begin(), groups.end(), [&now](const storage::GroupMemory &other) {
+        return other.directory == now.directory;
+    });
+    if (then == groups.end()) {
+        return group;
+    }
+    group.limit_at_start = then->limit;
+    if (then->usage) {
+        group.left_at_start = then->left();
+    }
+    const auto others_now = others(now, moment.process);
+    const auto others_then = others(*then, start.process);
+    if (others_now && others_then) {
+        group.others_grew = *others_now - std::min(*others_now, *others_then + kNoise);
+    }
+    return group;
+}
+
+PressureFacts pressure_facts(const MemoryMoment &now, const MemoryMoment &start) {
+    PressureFacts facts{.available = now.system.available, .total = now.system.total};
+    for (const storage::GroupMemory &group : now.system.groups) {
+        facts.groups.push_back(pressure_in(group, now, start));
+    }
+    return facts;
 }
 
 } // namespace
@@ -46,12 +75,7 @@ PressureWatch::PressureWatch()
 }
 
 PressureWatch::PressureWatch(std::function<MemoryMoment()> look, std::chrono::milliseconds pause)
-    : look_(std::move(look)), pause_(pause), next_look_(Clock::now() + pause) {
-    const MemoryMoment start = look_();
-    cgroup_limit_at_start_ = start.system.cgroup_limit;
-    if (const auto at_start = others(start)) {
-        others_at_start_ = *at_start + kNoise;
-    }
+    : look_(std::move(look)), pause_(pause), start_(look_()), next_look_(Clock::now() + pause) {
 }
 
 void PressureWatch::adjust(residency::ExpertCache &cache) {
@@ -59,16 +83,14 @@ void PressureWatch::adjust(residency::ExpertCache &cache) {
         return;
     }
     const MemoryMoment now = look_();
-    const PressureFacts facts{
-        .available = now.system.available,
-        .total = now.system.total,
-        .cgroup_limit = now.system.cgroup_limit,
-        .cgroup_limit_at_start = cgroup_limit_at_start_,
-        .cgroup_left = difference(now.system.cgroup_limit, now.system.cgroup_usage),
-        .cgroup_others_grew = difference(others(now), others_at_start_),
-    };
+    const PressureFacts facts = pressure_facts(now, start_);
     const uint64_t before = cache.limit();
-    const uint64_t wanted = next_cache_limit(before, cache.plan().arena_bytes, facts);
+    uint64_t wanted = next_cache_limit(before, cache.plan().arena_bytes, facts);
+    if (wanted < before) {
+        // Slots that were never filled are no memory: what is lacking comes from what is held.
+        const uint64_t held = std::min<uint64_t>(before, cache.held_bytes());
+        wanted = std::min(wanted, next_cache_limit(held, cache.plan().arena_bytes, facts));
+    }
     if (wanted != before) {
         const uint64_t after = cache.set_limit(wanted);
         if (after < before && !said_) {

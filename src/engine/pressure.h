@@ -31,8 +31,7 @@ public:
 private:
     const std::function<MemoryMoment()> look_;
     const std::chrono::milliseconds pause_;
-    std::optional<uint64_t> cgroup_limit_at_start_;
-    std::optional<uint64_t> others_at_start_;
+    const MemoryMoment start_; ///< when it was made
     std::chrono::steady_clock::time_point next_look_;
     bool said_ = false;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <utility>
 
 namespace sluice::engine {
@@ -47,10 +48,12 @@ private:
     void choose_reading();
     Status choose_mode_and_needs();
     Status fit_streaming();
-    Status try_rows();
+    Status try_rows(const std::string &why);
     Status shrink();
     bool least_fits() const { return !plan_.budget_bytes || least() <= *plan_.budget_bytes; }
-    uint64_t fixed() const;
+    uint64_t fixed() const { return fixed_bytes(plan_.model, needs_); }
+    static uint64_t fixed_bytes(const ModelOptions &model, const MemoryNeeds &needs);
+    uint64_t room_for_cache() const;
     uint64_t least() const {
         return std::max(with_overhead(fixed() + cache_asked_or(needs_.cache_minimum_bytes)),
                         with_overhead(needs_.load_peak_bytes));
@@ -78,10 +81,13 @@ private:
 
 void Decider::set_budget() {
     if (facts_.usable_memory) {
-        const uint64_t floor = system_floor(*facts_.usable_memory);
+        const uint64_t floor = system_floor(*facts_.usable_memory, facts_.group_limit);
         plan_.budget_bytes = *facts_.usable_memory - std::min(floor, *facts_.usable_memory) + facts_.held_now;
-        plan_.budget_source = fmt::format("{} MiB can be used now, {} MiB of them are left to the system",
-                                          mebibytes(*facts_.usable_memory), mebibytes(floor));
+        const std::string others = facts_.group_limit ? fmt::format("others in the control group of {} MiB",
+                                                                    mebibytes(*facts_.group_limit))
+                                                      : "the system";
+        plan_.budget_source = fmt::format("{} MiB can be used now, {} MiB of them are left to {}",
+                                          mebibytes(*facts_.usable_memory), mebibytes(floor), others);
     } else {
         plan_.budget_source = "unmeasured";
     }
@@ -100,34 +106,35 @@ void Decider::set_budget() {
 
 void Decider::choose_threads() {
     const bool given = request_.session.threads > 0;
+    const platform::ThreadChoice by_default = platform::default_threads(facts_.processors);
     if (!given) {
-        plan_.session.threads = facts_.cores;
+        plan_.session.threads = by_default.threads;
+        plan_.session.try_fewer_threads = true;
+    } else if (auto warning = platform::too_many_threads(plan_.session.threads, facts_.processors)) {
+        plan_.warnings.push_back(std::move(*warning));
     }
-    choose(fmt::format("--threads {}", plan_.session.threads),
-           given ? "given" : "physical cores: more would wait for each other", given);
+    choose(fmt::format("--threads {}", plan_.session.threads), given ? "given" : by_default.reason, given);
     choose_reading();
 }
 
 void Decider::choose_reading() {
     ModelOptions &model = plan_.model;
-    const bool given =
-        request_.io_threads_given || request_.io_depth_given || model.io_engine != IoEngine::Auto;
-    const bool probed = facts_.reading.has_value();
-    const char *reason = given    ? "given"
-                         : probed ? "what a probe of this device found best"
-                                  : "the default: this device was not probed ('sluice probe')";
-    if (request_.io_threads_given && !request_.io_depth_given && model.io_engine == IoEngine::Auto) {
+    if (model.io_threads > 0 && model.io_depth == 0 && model.io_engine == IoEngine::Auto) {
         model.io_engine = IoEngine::Threads; // nothing else would use them
-    } else if (!given && probed) {
-        model.io_engine = facts_.reading->engine;
-        (model.io_engine == IoEngine::Uring ? model.io_depth : model.io_threads) = facts_.reading->width;
     }
-    const std::string flag = model.io_engine == IoEngine::Threads
-                                 ? fmt::format("--io-engine threads --io-threads {}", model.io_threads)
-                             : model.io_engine == IoEngine::Uring
-                                 ? fmt::format("--io-engine uring --io-depth {}", model.io_depth)
-                                 : fmt::format("--io-depth {}", model.io_depth);
-    choose(flag, reason, given, given || probed);
+    std::vector<std::string> flags;
+    if (model.io_engine != IoEngine::Auto) {
+        flags.emplace_back(model.io_engine == IoEngine::Threads ? "--io-engine threads" : "--io-engine uring");
+    }
+    if (model.io_threads > 0) {
+        flags.push_back(fmt::format("--io-threads {}", model.io_threads));
+    }
+    if (model.io_depth > 0) {
+        flags.push_back(fmt::format("--io-depth {}", model.io_depth));
+    }
+    const bool given = !flags.empty();
+    choose(fmt::format("{}", fmt::join(flags, " ")),
+           given ? "given" : "how to read, and whether to look ahead, is found out while it runs", given);
 }
 
 Status Decider::choose_mode_and_needs() {
@@ -163,20 +170,29 @@ Status Decider::choose_mode_and_needs() {
     return {};
 }
 
-uint64_t Decider::fixed() const {
-    const uint64_t window =
-        plan_.model.row_stream ? std::min(plan_.model.row_window_bytes, needs_.row_table_bytes) : 0;
-    return needs_.fixed_bytes() + window;
+uint64_t Decider::fixed_bytes(const ModelOptions &model, const MemoryNeeds &needs) {
+    const uint64_t window = model.row_stream ? std::min(model.row_window_bytes, needs.row_table_bytes) : 0;
+    return needs.fixed_bytes() + window;
+}
+
+/// What the budget leaves, so that with its own overhead it still fits.
+uint64_t Decider::room_for_cache() const {
+    const uint64_t others = with_overhead(fixed());
+    const uint64_t left = *plan_.budget_bytes > others ? *plan_.budget_bytes - others : 0;
+    return left - overhead_bytes(left) + overhead_bytes(0);
 }
 
 Status Decider::fit_streaming() {
     const bool short_of_memory =
         plan_.budget_bytes && with_overhead(fixed() + needs_.working_set_bytes) > *plan_.budget_bytes;
+    const bool cut =
+        plan_.budget_bytes && !request_.model.cache_bytes && room_for_cache() < needs_.cache_useful_bytes;
     rows_reason_ = "memory suffices without";
     if (request_.rows_given) {
         rows_reason_ = "given";
-    } else if (short_of_memory) {
-        if (auto tried = try_rows(); !tried) {
+    } else if (short_of_memory || cut) {
+        auto tried = try_rows(short_of_memory ? "memory is short" : "the expert cache gets larger");
+        if (!tried) {
             return tried;
         }
     }
@@ -197,20 +213,22 @@ Status Decider::fit_streaming() {
     return {};
 }
 
-/// With rows, if that takes tables worth more than the window off memory.
-Status Decider::try_rows() {
+/// With rows, if they take a MiB at least off memory: a cache is planned in whole ones. They cost a read of a
+/// slab now and then.
+Status Decider::try_rows(const std::string &why) {
     ModelOptions with_rows = plan_.model;
     with_rows.row_stream = true;
     auto needs = needs_of_(with_rows, plan_.session, true);
     if (!needs) {
         return fail(needs.error());
     }
-    if (needs->row_table_bytes <= with_rows.row_window_bytes) {
-        rows_reason_ = "memory is short, but no table is large enough to matter";
+    if (fixed_bytes(with_rows, *needs) + kMiB > fixed()) {
+        rows_reason_ = "no table that is only gathered from is large enough to matter";
         return {};
     }
-    rows_reason_ = fmt::format("memory is short, and {} MiB of tables are only gathered from",
-                               mebibytes(needs->row_table_bytes));
+    rows_reason_ = fmt::format("{}: {} MiB of tables are only gathered from, {} MiB of them are kept", why,
+                               mebibytes(needs->row_table_bytes),
+                               mebibytes(std::min(with_rows.row_window_bytes, needs->row_table_bytes)));
     plan_.model.row_stream = true;
     needs_ = std::move(*needs);
     return {};
@@ -298,14 +316,11 @@ void Decider::choose_cache() {
     if (!given) {
         reason = "four times what one token touches: free memory could not be measured";
         if (plan_.budget_bytes) {
-            // What is left, so that with its own overhead it still fits.
-            const uint64_t fixed = with_overhead(this->fixed());
-            const uint64_t left = *plan_.budget_bytes > fixed ? *plan_.budget_bytes - fixed : 0;
-            cache = left - overhead_bytes(left) + overhead_bytes(0);
+            cache = room_for_cache();
             reason = "all that the budget leaves";
         }
         if (cache >= needs_.cache_useful_bytes) {
-            cache = needs_.cache_useful_bytes;
+            cache = mebibytes(needs_.cache_useful_bytes) * kMiB; // no more than every expert is ever taken
             reason = "every expert fits";
         }
         cache = std::max(cache, needs_.cache_minimum_bytes) / kMiB * kMiB;
@@ -351,7 +366,7 @@ void Decider::list_memory() {
     add("workspace", needs_.workspace_bytes);
     if (plan_.model.stream == StreamMode::Force) {
         add("row window", fixed() - needs_.fixed_bytes());
-        add("expert cache", needs_.cache_minimum_bytes > 0 ? *plan_.model.cache_bytes : 0);
+        add("expert cache", std::min(*plan_.model.cache_bytes, needs_.cache_useful_bytes));
     }
     add("overhead", overhead_bytes(plan_.peak_bytes));
 }

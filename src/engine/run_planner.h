@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/memory_needs.h"
+#include "platform/processors.h"
 #include "sluice/plan.h"
 
 #include <cstdint>
@@ -10,19 +11,13 @@
 
 namespace sluice::engine {
 
-/// How slices came quickest.
-struct ReadingFact {
-    IoEngine engine = IoEngine::Threads; ///< Threads or Uring
-    int width = 4;                       ///< threads, or reads in flight
-};
-
 /// What the machine and the file's header say. Empty: could not be measured.
 struct PlanFacts {
     bool has_experts = false;
     std::optional<uint64_t> usable_memory = {}; ///< that could be taken now, in bytes
     uint64_t held_now = 0;                      ///< resident set of this process already, in bytes
-    int cores = 1;                              ///< physical
-    std::optional<ReadingFact> reading = {};    ///< what a probe of the device recommends for slices
+    std::optional<uint64_t> group_limit = {};   ///< bounding_group_limit(), in bytes
+    platform::Processors processors = {};
 };
 
 /// Needs of one way to run: measure_needs(), or a test's own.

@@ -6,6 +6,7 @@
 #include "engine/llama_log.h"
 #include "engine/planner.h"
 #include "engine/session_state.h"
+#include "platform/processors.h"
 #include "storage/memory_facts.h"
 #include "storage/reserved_memory.h"
 
@@ -122,7 +123,9 @@ Status make_cache(const SessionState &state) {
             if (state.model->options.cache_bytes) {
                 return *state.model->options.cache_bytes;
             }
-            return auto_cache_bytes({.usable_memory = storage::usable_memory(storage::read_memory_facts()),
+            const storage::MemoryFacts memory = storage::read_memory_facts();
+            return auto_cache_bytes({.usable_memory = storage::usable_memory(memory),
+                                     .group_limit = bounding_group_limit(memory),
                                      .compute_bytes = state.compute_bytes,
                                      .mapped_bytes = state.model->store->mapped_bytes(),
                                      .minimum_bytes = plan.minimum_bytes,
@@ -136,7 +139,7 @@ Status make_cache(const SessionState &state) {
 }
 
 /// What is to be seen to between two graphs.
-void tend_cache(SessionState &state, size_t tokens) {
+void tend_cache(SessionState &state) {
     ModelState &model = *state.model;
     if (model.store == nullptr || model.store->cache() == nullptr) {
         return;
@@ -145,10 +148,6 @@ void tend_cache(SessionState &state, size_t tokens) {
     if (model.hot_set) {
         model.hot_set->keep_now_and_then(*model.store->cache(), model.store->banks());
     }
-    const bool tried = !model.options.lookahead && state.lookahead.on();
-    model.store->set_lookahead_experts(tokens > 1 ? 0
-                                       : tried    ? backend::kAsManyAsUsed
-                                                  : model.options.lookahead.value_or(0));
 }
 
 Error decode_error(SessionState &state, int code, const LogScope &log) {
@@ -192,7 +191,8 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens, Phase p
         const bool wants_logits = state.options.all_logits || i + 1 == tokens.size();
         common_batch_add(batch, tokens[i], static_cast<llama_pos>(state.position + i), {0}, wants_logits);
     }
-    tend_cache(state, tokens.size());
+    tend_cache(state);
+    state.tuning->prepare(*state.context, tokens.size());
     const LogScope log;
     state.last_ubatch = 0;
     state.in_decode = tokens.size();
@@ -209,8 +209,9 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens, Phase p
     sample.computed = state.computed;
     sample.phase = phase;
     sample.batch_tokens = static_cast<uint32_t>(tokens.size());
-    if (phase == Phase::Decode && state.model->store != nullptr && !state.model->options.lookahead) {
-        state.lookahead.add(sample.time.wall - sample.time.between);
+    if (tokens.size() == 1) {
+        state.tuning->learn(sample.time.wall - sample.time.between,
+                            sample.expert_reads + sample.speculative_reads > 0);
     }
     (phase == Phase::Prefill ? state.totals.prompt_time : state.totals.generate_time) += sample.time;
     if (state.options.on_sample) {
@@ -265,7 +266,7 @@ Result<Session> Session::create(Model &model, const SessionOptions &options) {
         state->model = &model.state();
         state->options = options;
         if (state->options.threads <= 0) {
-            state->options.threads = storage::physical_cores();
+            state->options.threads = platform::default_threads(platform::read_processors()).threads;
         }
         if (auto made = engine::make_context(*state); !made) {
             return fail(made.error());
@@ -274,6 +275,7 @@ Result<Session> Session::create(Model &model, const SessionOptions &options) {
         if (auto made = engine::make_cache(*state); !made) {
             return fail(made.error());
         }
+        state->tuning.emplace(*state->model, state->options);
         engine::lock_dense_weights(*state->model);
         storage::trim_heap(); // loading leaves free heap behind, and from here on memory is filled as planned
         return Session(std::move(state));
@@ -397,11 +399,11 @@ RunStats Session::stats() const {
     stats.context_bytes = state_->context_bytes;
     stats.compute_bytes = state_->compute_bytes;
     stats.peak_resident_bytes = storage::read_process_memory().peak_resident;
+    stats.settled = state_->tuning->outcome();
+    stats.tokens_tried = state_->tuning->tokens_tried();
     if (state_->model->store != nullptr) {
         stats.experts = engine::expert_stats(*state_->model);
-        const auto &asked = state_->model->options.lookahead;
-        stats.experts.lookahead.gain = state_->lookahead.gain();
-        stats.experts.lookahead.on = asked ? *asked > 0 : state_->lookahead.on();
+        stats.experts.lookahead.on = state_->model->lookahead > 0;
         stats.rows = engine::row_stats(*state_->model);
     }
     return stats;

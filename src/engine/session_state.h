@@ -1,9 +1,9 @@
 // What stands behind a Session handle.
 #pragma once
 
-#include "engine/lookahead_trial.h"
 #include "engine/model_state.h"
 #include "engine/pressure.h"
+#include "engine/run_tuning.h"
 #include "engine/token_meter.h"
 #include "sluice/session.h"
 
@@ -31,7 +31,7 @@ struct SessionState {
     std::vector<ggml_backend_t> backends; ///< the context's intercepted backends; it owns them
     std::atomic<bool> cancelled{false};
     PressureWatch pressure;
-    LookaheadTrial lookahead;
+    std::optional<RunTuning> tuning;
     size_t position = 0;    ///< tokens in the sequence
     uint64_t computed = 0;  ///< tokens in all, forgotten ones included
     size_t in_decode = 0;   ///< tokens of the ubatch that computes

@@ -99,7 +99,8 @@ void TokenMeter::add_graphs(std::span<const ggml_backend_t> backends, TokenSampl
 
 TokenMeter::Device TokenMeter::read_device(const ModelState &model) {
     Device device;
-    for (const storage::IReadEngine *engine : {model.reads.get(), model.row_reads.get()}) {
+    for (const storage::IReadEngine *engine :
+         std::initializer_list<const storage::IReadEngine *>{model.reads.get(), model.row_reads.get()}) {
         if (engine != nullptr) {
             const storage::ReadCounters counters = engine->counters();
             device.busy_nanoseconds += counters.busy_nanoseconds;

@@ -4,15 +4,23 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sluice::storage {
 
+/// A control group of this process that has a memory limit.
+struct GroupMemory {
+    std::string directory = {};          ///< where its files are: tells it from the others
+    uint64_t limit = 0;                  ///< the smaller of its hard limit and (version 2) memory.high
+    std::optional<uint64_t> usage = {};  ///< its charge, less file pages that can be reclaimed
+    [[nodiscard]] uint64_t left() const; ///< an unknown charge leaves all of the limit
+};
+
 /// Facts at one moment, in bytes. An empty optional means "could not be measured", never 0.
 struct MemoryFacts {
-    std::optional<uint64_t> total = {};        ///< physical memory
-    std::optional<uint64_t> available = {};    ///< MemAvailable: what can be used without swapping
-    std::optional<uint64_t> cgroup_limit = {}; ///< tightest memory limit on this process's cgroups (v1 or v2)
-    std::optional<uint64_t> cgroup_usage = {}; ///< its charge, less file pages that can be reclaimed
+    std::optional<uint64_t> total = {};     ///< physical memory
+    std::optional<uint64_t> available = {}; ///< MemAvailable: what can be used without swapping
+    std::vector<GroupMemory> groups = {};   ///< with a limit, version 1 or 2; outer groups after those within
 };
 
 /// What this process holds, in bytes.
@@ -34,12 +42,12 @@ MemoryFacts read_memory_facts(const std::string &root = "");
 ProcessMemory read_process_memory(const std::string &root = "");
 ProcessIo read_process_io(const std::string &root = "");
 
-/// Memory that may be taken now: the smaller of MemAvailable and what the cgroup leaves. Empty if neither is
-/// known.
-std::optional<uint64_t> usable_memory(const MemoryFacts &facts);
+/// The group that leaves the least, which need not be the one with the smallest limit; of equal ones the
+/// outer. Empty: no group has a limit.
+std::optional<GroupMemory> tightest_group(const MemoryFacts &facts);
 
-/// Physical cores this process may run on (hyper-threads counted once), at least 1. The topology is read
-/// below `root`; which processors are allowed is always asked of the running system.
-int physical_cores(const std::string &root = "");
+/// Memory that may be taken now: the smaller of MemAvailable and what the tightest group leaves. Empty if
+/// neither is known.
+std::optional<uint64_t> usable_memory(const MemoryFacts &facts);
 
 } // namespace sluice::storage

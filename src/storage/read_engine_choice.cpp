@@ -1,6 +1,8 @@
 // Which read engine it is going to be.
 #include "storage/read_engine.h"
 
+#include "storage/switched_read_engine.h"
+
 #include <fmt/format.h>
 #include <utility>
 
@@ -14,7 +16,7 @@ Result<ChosenReadEngine> choose_threads(int lanes) {
     }
     return ChosenReadEngine{.engine = std::move(*engine),
                             .kind = ReadEngineKind::Threads,
-                            .name = lanes == 1 ? "1 reader thread" : fmt::format("{} reader threads", lanes),
+                            .name = setting_name({ReadEngineKind::Threads, lanes}),
                             .note = {}};
 }
 
@@ -28,7 +30,7 @@ Result<ChosenReadEngine> make_read_engine(const ReadEngineWish &wish) {
     if (engine) {
         return ChosenReadEngine{.engine = std::move(*engine),
                                 .kind = ReadEngineKind::Uring,
-                                .name = fmt::format("io_uring, {} reads in flight", wish.depth),
+                                .name = setting_name({ReadEngineKind::Uring, wish.depth}),
                                 .note = {}};
     }
     if (engine.error().code == ErrorCode::InvalidArgument) {
@@ -36,7 +38,7 @@ Result<ChosenReadEngine> make_read_engine(const ReadEngineWish &wish) {
     }
     Result<ChosenReadEngine> threads = choose_threads(wish.lanes);
     if (threads && wish.kind == ReadEngineKind::Uring) {
-        threads->note = fmt::format("{} read instead of io_uring: {}", threads->name, engine.error().message);
+        threads->note = fmt::format("threads read instead of io_uring: {}", engine.error().message);
     }
     return threads;
 }

@@ -2,6 +2,7 @@
 
 #include "storage/reader_thread.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -71,19 +72,30 @@ void ReadLanes::push(JobList jobs) {
     }
 }
 
+void ReadLanes::set_limit(int lanes) {
+    {
+        const std::lock_guard lock(mutex_);
+        limit_ = static_cast<size_t>(std::max(lanes, 1));
+    }
+    work_.notify_all();
+}
+
 void ReadLanes::serve() {
     while (true) {
         JobList job;
         {
             std::unique_lock lock(mutex_);
-            work_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+            work_.wait(lock, [this] { return stopping_ || (!queue_.empty() && reading_ < limit_); });
             // Stopping means no more waiting, not no more work: every request is promised its callback.
             if (queue_.empty()) {
                 return;
             }
             job.splice(job.end(), queue_, queue_.begin());
+            ++reading_;
         }
         perform(job.front(), tally_);
+        const std::lock_guard lock(mutex_);
+        --reading_;
     }
 }
 

@@ -47,6 +47,9 @@ public:
     /// Queues `jobs` and returns at once.
     void push(JobList jobs);
 
+    /// Lets at most `lanes` threads (at least 1) read at once; the others sleep.
+    void set_limit(int lanes);
+
 private:
     void serve();
 
@@ -55,6 +58,8 @@ private:
     std::mutex mutex_;                 ///< guards everything below
     std::condition_variable work_;
     JobList queue_;
+    size_t limit_ = SIZE_MAX; ///< threads that may read at once
+    size_t reading_ = 0;      ///< threads that do
     bool stopping_ = false;
 };
 

@@ -24,6 +24,8 @@ public:
         }
     }
 
+    void set_width(int width) override { lanes_.set_limit(width); }
+
     [[nodiscard]] ReadCounters counters() const override { return tally_.counters(); }
 
 private:

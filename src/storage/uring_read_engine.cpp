@@ -123,6 +123,7 @@ public:
 
     Status start(int depth);
     void submit(std::span<ReadRequest> requests) override;
+    void set_width(int width) override;
     [[nodiscard]] ReadCounters counters() const override { return tally_.counters(); }
 
 private:
@@ -159,6 +160,7 @@ private:
     std::vector<JobList> slots_;    ///< the jobs given to the ring, one in each used slot
     std::vector<uint32_t> free_;    ///< unused slots
     std::vector<uint32_t> pending_; ///< slots (or wake_tag) filled in, not yet taken by the kernel; in order
+    size_t width_ = 0;              ///< reads that may be with the ring at once
     size_t in_kernel_ = 0;          ///< reads taken by the kernel
     bool armed_ = false;            ///< the eventfd is being read
     bool stopping_ = false;
@@ -185,6 +187,7 @@ Status UringReadEngine::start(int depth) {
         return opened;
     }
     slots_.resize(static_cast<size_t>(depth));
+    width_ = slots_.size();
     free_.reserve(slots_.size());
     pending_.reserve(slots_.size() + 1);
     for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
@@ -229,12 +232,17 @@ void UringReadEngine::submit(std::span<ReadRequest> requests) {
     }
 }
 
+void UringReadEngine::set_width(int width) {
+    const std::lock_guard lock(mutex_);
+    width_ = std::clamp<size_t>(static_cast<size_t>(std::max(width, 1)), 1, slots_.size());
+}
+
 /// Gives the kernel as much of the queue as the depth allows. What it will never take goes to `rest`.
 void UringReadEngine::pump(JobList &rest) {
     if (broken_) {
         rest.splice(rest.end(), queue_);
     }
-    while (!queue_.empty() && !free_.empty()) {
+    while (!queue_.empty() && slots_.size() - free_.size() < width_) {
         const uint32_t slot = free_.back();
         free_.pop_back();
         slots_[slot].splice(slots_[slot].end(), queue_, queue_.begin());

@@ -69,6 +69,10 @@ const char *dense_weights_name(DenseWeights how) {
     return "anon";
 }
 
+std::string given_or_auto(int number) {
+    return number > 0 ? std::to_string(number) : "auto";
+}
+
 std::string lookahead_name(std::optional<uint32_t> lookahead) {
     return !lookahead ? "auto" : *lookahead == 0 ? "off" : std::to_string(*lookahead);
 }
@@ -88,7 +92,7 @@ Facts model_facts(const Model &model, const ModelOptions &options, const Session
         {"lookahead", experts ? lookahead_name(options.lookahead) : ""},
         {"hot_set", experts ? yes_no(!options.hot_set_folder.empty()) : ""},
         {"io_engine", info.io_engine},
-        {"io_threads", info.streaming ? std::to_string(options.io_threads) : ""},
+        {"io_threads", info.streaming ? given_or_auto(options.io_threads) : ""},
         {"direct", info.streaming ? yes_no(info.direct) : ""},
         {"repack", yes_no(options.repack)},
         {"repack_experts", experts ? yes_no(options.repack_experts) : ""},

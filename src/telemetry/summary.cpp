@@ -69,14 +69,11 @@ double mebibytes(uint64_t bytes) {
 void add_guesses(const ExpertStats &experts, std::vector<std::string> &lines) {
     const LookaheadStats &look = experts.lookahead;
     if (look.experts > 0) {
-        const std::string gain = look.gain
-                                     ? fmt::format("{:.1f} % gained in the last trial", 100.0 * *look.gain)
-                                     : std::string("gain unmeasured");
         lines.push_back(
-            fmt::format("moe-lookahead: {}, {}; {} experts guessed, {:.1f} % right; {} slices ({}) read "
+            fmt::format("moe-lookahead: {}; {} experts guessed, {:.1f} % right; {} slices ({}) read "
                         "ahead, {} used, {} of "
                         "them late",
-                        look.on ? "on" : "off", gain, look.experts,
+                        look.on ? "on" : "off", look.experts,
                         100.0 * static_cast<double>(look.right) / static_cast<double>(look.experts),
                         look.reads, human_bytes(look.bytes), look.used, look.late));
     }
@@ -85,6 +82,18 @@ void add_guesses(const ExpertStats &experts, std::vector<std::string> &lines) {
                                     experts.warm_start.reads, human_bytes(experts.warm_start.bytes),
                                     experts.warm_start.used));
     }
+}
+
+void add_settled(const RunStats &stats, std::vector<std::string> &lines) {
+    if (stats.settled.empty()) {
+        return;
+    }
+    std::string line;
+    for (const SettledSetting &setting : stats.settled) {
+        line += fmt::format("{}{}: {} ({})", line.empty() ? "settled: " : "; ", setting.name, setting.choice,
+                            setting.why);
+    }
+    lines.push_back(fmt::format("{}; {} tokens tried", line, stats.tokens_tried));
 }
 
 void add_lossy(const ModelInfo &model, const ExpertStats &experts, std::vector<std::string> &lines) {
@@ -190,6 +199,7 @@ std::vector<std::string> summary_lines(const ModelInfo &model, const RunStats &s
     lines.push_back(tokens_line("prefill", stats.prompt_tokens, stats.prompt_seconds));
     add_streaming(stats, lines);
     add_guesses(stats.experts, lines);
+    add_settled(stats, lines);
     add_lossy(model, stats.experts, lines);
     add_rows(stats.rows, lines);
     const auto percent = [](std::optional<double> share) {

@@ -70,6 +70,8 @@ GateRun run_prompts(Model &model, const GateConfig &config) {
         {.context_tokens = gate_context(config.prompt + static_cast<size_t>(config.drawn), 1, 1, {}).n_ctx,
          .ubatch_tokens = config.ubatch,
          .threads = config.threads,
+         .try_fewer_threads = config.decides != Decides::Gate,
+         .restless = config.decides == Decides::ItselfRestless,
          .all_logits = true});
     if (!session) {
         ADD_FAILURE() << session.error().message;
@@ -174,13 +176,16 @@ uint64_t cache_bytes(const std::string &model, CacheSize size, bool direct) {
 }
 
 ModelOptions gate_options(const GateConfig &config) {
+    const bool given = config.decides == Decides::Gate;
     return {.path = config.model,
             .stream = StreamMode::Force,
             .cache_policy = config.policy,
             .dense_weights = config.dense,
             .row_stream = config.row_window.has_value(),
             .row_window_bytes = config.row_window.value_or(residency::kSlabBytes),
-            .lookahead = config.lookahead,
+            .io_depth = given ? 4 : 0,
+            .io_threads = given ? 4 : 0,
+            .lookahead = given ? std::optional(config.lookahead) : std::nullopt,
             .direct = config.direct,
             .repack = config.repack,
             .repack_experts = config.repack_experts};

@@ -21,6 +21,13 @@ enum class CacheSize {
     Minimum,    ///< what one layer needs for one token
 };
 
+/// Who decides about threads, reading and lookahead.
+enum class Decides {
+    Gate,           ///< all is given
+    Itself,         ///< the run
+    ItselfRestless, ///< the run, and each batch is computed with another setting
+};
+
 /// One gate: a model and how it is run on both sides.
 struct GateConfig {
     std::string model = {};
@@ -39,7 +46,8 @@ struct GateConfig {
     std::optional<uint64_t> row_window = {};
     DenseWeights dense = DenseWeights::Anon;
     BatchKind batch = BatchKind::Tokens; ///< other kinds ignore prompt, drawn and prompts
-    uint32_t lookahead = 0;              ///< experts guessed for each layer
+    uint32_t lookahead = 0;              ///< experts guessed for each layer, if the gate decides
+    Decides decides = Decides::Gate;
     bool experts = true;                 ///< the model has some, and they must have been streamed
     /// Called on the streamed side before each decode, with how many there were so far; may be empty.
     std::function<void(Model &, size_t)> before_decode = {};

@@ -18,6 +18,7 @@ public:
     void submit(std::span<storage::ReadRequest> requests) override {
         held_.insert(held_.end(), requests.begin(), requests.end());
     }
+    void set_width(int /*width*/) override {}
     [[nodiscard]] storage::ReadCounters counters() const override { return {}; }
 
     [[nodiscard]] size_t held() const { return held_.size(); }

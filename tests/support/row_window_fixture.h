@@ -43,6 +43,7 @@ public:
             inner_->submit(requests);
         }
     }
+    void set_width(int width) override { inner_->set_width(width); }
     [[nodiscard]] storage::ReadCounters counters() const override { return inner_->counters(); }
 
     /// Called first by submit(), which fails with what it throws.
