@@ -97,10 +97,15 @@ Status StreamedStore::adopt(ggml_tensor *tensor) {
         streamed->materialized = true;
         break;
     }
-    if (*role != Role::Dense || options_.placement.map_dense) {
-        hide_name(tensor);
+    const auto &kept = tensors_[tensor] = std::move(streamed);
+    if (*role == Role::Dense) {
+        dense_.push_back(kept.get());
     }
-    tensors_[tensor] = std::move(streamed);
+    if (*role != Role::Dense || options_.placement.map_dense) {
+        // The loader must not know the new name, whatever the file holds.
+        hidden_names_.hide(tensor,
+                           [this](const std::string &name) { return directory_.find(name) != nullptr; });
+    }
     return {};
 }
 
@@ -134,7 +139,6 @@ void StreamedStore::find_layout(StreamedTensor &streamed) {
 Status StreamedStore::adopt_dense(const StreamedTensor &streamed) {
     const size_t bytes = ggml_nbytes(streamed.tensor);
     auto *data = static_cast<std::byte *>(streamed.tensor->data);
-    dense_.push_back(&streamed);
     if (!options_.placement.map_dense) {
         resident_dense_bytes_ += bytes;
         storage::ReservedMemory::advise_filled({data, bytes});
@@ -147,26 +151,24 @@ Status StreamedStore::adopt_dense(const StreamedTensor &streamed) {
     return streamed.file->map_over(streamed.offset - lead, {data - lead, whole}, storage::MapAdvice::Normal);
 }
 
-void StreamedStore::hide_name(ggml_tensor *tensor) {
-    std::string hidden = fmt::format("streamed:{}", hidden_names_++);
-    while (directory_.find(hidden) != nullptr) {
-        hidden += '~'; // the loader must not know it, whatever the file holds
-    }
-    ggml_set_name(tensor, hidden.c_str());
-}
-
 void StreamedStore::abandon(const void *base, size_t size) {
     const char *begin = static_cast<const char *>(base);
-    for (auto it = tensors_.begin(); it != tensors_.end();) {
-        // The tensors themselves may be gone already: only what we noted is looked at.
-        const char *data = static_cast<const char *>(it->second->data);
-        it = data >= begin && data < begin + size ? tensors_.erase(it) : std::next(it);
-    }
+    // The tensors themselves may be gone already: only what we noted is looked at.
+    const auto goes = [begin, size](const StreamedTensor &streamed) {
+        const char *data = static_cast<const char *>(streamed.data);
+        return data >= begin && data < begin + size;
+    };
+    hidden_names_.forget(base, size);
+    dense_.erase(
+        std::remove_if(dense_.begin(), dense_.end(), [&](const auto *weight) { return goes(*weight); }),
+        dense_.end());
+    std::erase_if(tensors_, [&](const auto &entry) { return goes(*entry.second); });
 }
 
-void StreamedStore::restore_names() {
-    for (auto &[tensor, streamed] : tensors_) {
-        ggml_set_name(streamed->tensor, streamed->name.c_str());
+void StreamedStore::loading_ended() {
+    hidden_names_.restore();
+    if (options_.dry) {
+        tensors_.clear();
     }
 }
 

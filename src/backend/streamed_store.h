@@ -3,6 +3,7 @@
 
 #include "backend/expert_layout.h"
 #include "backend/graph_workspace.h"
+#include "backend/hidden_names.h"
 #include "backend/placement.h"
 #include "model/gguf_directory.h"
 #include "residency/expert_cache.h"
@@ -126,8 +127,12 @@ public:
     /// Forgets the tensors in [base, base+size): their buffer is being freed.
     void abandon(const void *base, size_t size);
 
-    /// Puts the hidden names back. Called when loading ended, however it ended.
-    void restore_names();
+    /// Loading ended, however it ended: puts back the names that are still hidden. A dry store, which never
+    /// hides one, forgets the tensors it met. Afterwards the model's tensors may go in any order.
+    void loading_ended();
+
+    /// Tensors whose names are hidden now. None but while loading.
+    [[nodiscard]] size_t hidden_names() const { return hidden_names_.count(); }
 
     // -- after loading -----------------------------------------------------------------------------
 
@@ -230,7 +235,6 @@ private:
     void adopt_bank(StreamedTensor &streamed);
     void find_layout(StreamedTensor &streamed);
     Status adopt_dense(const StreamedTensor &streamed);
-    void hide_name(ggml_tensor *tensor);
     Status materialize_rows(const StreamedTensor &weight, const std::string &why);
 
     const model::GgufDirectory &directory_;
@@ -238,7 +242,7 @@ private:
     std::vector<residency::Bank> banks_;
     std::map<std::array<int64_t, 4>, std::shared_ptr<const ExpertLayout>> layouts_; ///< by type and shape
     std::unique_ptr<residency::RowWindow> rows_;
-    size_t hidden_names_ = 0;
+    HiddenNames hidden_names_;
     uint64_t resident_dense_bytes_ = 0;
     uint64_t mapped_bytes_ = 0;
     GraphWorkspace graph_workspace_;

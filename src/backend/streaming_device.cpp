@@ -255,7 +255,7 @@ LoadScope::LoadScope(StreamedStore &store) : store_(store) {
 
 LoadScope::~LoadScope() {
     loading_store = nullptr;
-    store_.restore_names();
+    store_.loading_ended();
 }
 
 ContextScope::ContextScope() {

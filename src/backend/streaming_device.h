@@ -22,8 +22,10 @@ ggml_backend_buffer_type_t streamed_buffer_type();
 /// Whether `tensor` (or what it views) lies in a streamed buffer; if so, the store it belongs to, else null.
 StreamedStore *store_of(const ggml_tensor *tensor);
 
-/// While it lives, weights loaded by this thread are offered to `store`. On destruction hidden tensor names
-/// are put back. Scopes on one thread do not nest.
+/// While it lives, weights loaded by this thread are offered to `store`. On destruction
+/// StreamedStore::loading_ended(): so it ends while the model that was loaded is there, or after all of a
+/// model that was not. One around a load without allocation ends before the model: nothing tells the store
+/// that such a model's tensors go. Scopes on one thread do not nest.
 class LoadScope {
 public:
     explicit LoadScope(StreamedStore &store);
