@@ -105,7 +105,8 @@ TEST_F(OwnGraphOnIdleExperts, BankIsBroughtInWholeIfAGraphUsesItAfterAll) {
     testing::internal::CaptureStderr();
     ASSERT_EQ(compute(product, {1, 2, 2, 5}, backend_.get()), GGML_STATUS_SUCCESS);
     const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_NE(said.find("because no graph used it when the expert cache was made"), std::string::npos) << said;
+    EXPECT_NE(said.find("because no graph used it when the expert cache was made"), std::string::npos)
+        << said;
     EXPECT_EQ(store().counters.materialized, 1U);
     const std::vector<float> products = values(product);
     EXPECT_TRUE(std::any_of(products.begin(), products.end(), [](float value) { return value != 0; }));

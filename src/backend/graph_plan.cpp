@@ -58,7 +58,11 @@ Status GraphPlan::check_use(const ggml_tensor *node, int source) {
                                 node->src[source]->name));
     }
     const bool gathers = source == 0 && node->op == GGML_OP_GET_ROWS && weight->role == Role::Rows;
-    const char *refusal = gathers ? RowFetch::refusal(node) : nullptr;
+    const bool idle = source == 0 && node->op == GGML_OP_MUL_MAT_ID && weight->role == Role::Experts &&
+                      !store_.cache()->has_slots(weight->index);
+    const char *refusal = gathers ? RowFetch::refusal(node)
+                          : idle  ? "no graph used it when the expert cache was made"
+                                  : nullptr;
     return store_.materialize(*weight, refusal != nullptr ? refusal
                                                           : fmt::format("{} reads it as source {}",
                                                                         ggml_op_name(node->op), source));
@@ -70,7 +74,7 @@ bool GraphPlan::is_expert_node(const ggml_tensor *node) const {
     }
     const StreamedTensor *weight = store_.find(node->src[0]);
     return weight != nullptr && weight->tensor == node->src[0] && weight->role == Role::Experts &&
-           !weight->materialized && kernel_supports(node) &&
+           !weight->materialized && store_.cache()->has_slots(weight->index) && kernel_supports(node) &&
            (weight->layout == nullptr || node->src[1]->type == GGML_TYPE_F32);
 }
 

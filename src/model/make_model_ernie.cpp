@@ -16,6 +16,8 @@ struct ErnieShape {
     int64_t dense_inner = 512;
     int64_t vocabulary = 512;
     int64_t context = 4096;
+    uint32_t step =
+        1; ///< every so many layers the graph uses experts; the file has them in all but the first
 };
 
 /// The ggml_types of a layer's weights.
@@ -52,7 +54,7 @@ void add_keys(PlanBuilder &plan, const ErnieShape &shape, int layers) {
     add_expert_keys(plan, shape.experts);
     plan.key("expert_shared_count", u32(shape.shared));
     plan.key("expert_shared_feed_forward_length", u32(shape.shared * shape.experts.inner));
-    plan.key("interleave_moe_layer_step", uint32_t{1});
+    plan.key("interleave_moe_layer_step", shape.step);
     plan.key("leading_dense_block_count", uint32_t{1});
 }
 
@@ -96,6 +98,14 @@ ModelPlan plan_ernie(const ErnieShape &shape, std::string_view name, int table_t
     return plan.take();
 }
 
+ModelPlan plan_tiny(const ErnieShape &shape, std::string_view name, const RecipeChoice &choice) {
+    return plan_ernie(shape, name, GGML_TYPE_Q8_0, choice.layers, [&choice](int) {
+        return LayerTypes{.dense = GGML_TYPE_Q8_0,
+                          .dense_down = GGML_TYPE_Q8_0,
+                          .experts = {choice.expert_type, choice.expert_type}};
+    });
+}
+
 } // namespace
 
 ModelPlan plan_ernie_21b(const RecipeChoice &choice) {
@@ -110,11 +120,13 @@ ModelPlan plan_ernie_21b(const RecipeChoice &choice) {
 }
 
 ModelPlan plan_tiny_ernie(const RecipeChoice &choice) {
-    return plan_ernie(ErnieShape{}, "tiny-ernie", GGML_TYPE_Q8_0, choice.layers, [&choice](int) {
-        return LayerTypes{.dense = GGML_TYPE_Q8_0,
-                          .dense_down = GGML_TYPE_Q8_0,
-                          .experts = {choice.expert_type, choice.expert_type}};
-    });
+    return plan_tiny(ErnieShape{}, "tiny-ernie", choice);
+}
+
+ModelPlan plan_tiny_idle(const RecipeChoice &choice) {
+    ErnieShape shape;
+    shape.step = 2;
+    return plan_tiny(shape, "tiny-idle", choice);
 }
 
 } // namespace sluice::model

@@ -54,6 +54,8 @@ constexpr Recipe recipes[] = {
      6, 4, GGML_TYPE_Q8_0, plan_tiny_nemotron_h_moe},
     {"tiny-ernie", "a dense layer, then layers of 16 experts, 4 used beside 2 shared ones; tied", 3, 2,
      GGML_TYPE_Q4_K, plan_tiny_ernie},
+    {"tiny-idle", "like tiny-ernie, but no graph uses the experts of every second layer", 4, 3,
+     GGML_TYPE_Q4_K, plan_tiny_idle},
     {"tiny-hashed", "linear and sparse attention in turn, a table of 65,792 rows gathered by n-gram hashes",
      4, 4, GGML_TYPE_Q4_K, plan_tiny_hashed},
     {"tiny-vocab", "like tiny-qwen3moe, with an embedding table of 8,192 q6_K rows", 3, 1, GGML_TYPE_Q4_K,

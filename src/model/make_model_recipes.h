@@ -80,6 +80,7 @@ ModelPlan plan_tiny_gpt_oss(const RecipeChoice &choice);
 ModelPlan plan_tiny_nemotron_h_moe(const RecipeChoice &choice);
 ModelPlan plan_tiny_hashed(const RecipeChoice &choice);
 ModelPlan plan_tiny_ernie(const RecipeChoice &choice);
+ModelPlan plan_tiny_idle(const RecipeChoice &choice);
 ModelPlan plan_ernie_21b(const RecipeChoice &choice);
 ModelPlan plan_hashed_20g(const RecipeChoice &choice);
 

@@ -2,7 +2,6 @@
 
 #include "storage/split_reads.h"
 
-#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -56,50 +55,6 @@ ExpertCache::ExpertCache(std::vector<Bank> banks, SlotPlan plan, const CacheConf
 
 ExpertCache::~ExpertCache() {
     wait_idle();
-}
-
-size_t ExpertCache::set_limit(size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    for (size_t c = 0; c < classes_.size(); ++c) {
-        ClassState &state = classes_[c];
-        const SlotClass &slot_class = plan_.classes[c];
-        // Whole numbers: a limit asked for as it is must not lose a slot to rounding.
-        const size_t share = plan_.arena_bytes == 0
-                                 ? slot_class.slots
-                                 : slot_class.slots * std::min(bytes, plan_.arena_bytes) / plan_.arena_bytes;
-        const size_t wanted =
-            std::clamp(share, std::min(slot_class.minimum_slots, slot_class.slots), slot_class.slots);
-        SlotIndex index = 0;
-        while (state.slots.size() - state.parked.size() > wanted && take_slot(c, index) != nullptr) {
-            Slot &slot = *state.slots[index];
-            slot.state.store(SlotState::Empty, std::memory_order_relaxed);
-            storage::ReservedMemory::discard_pages({slot.base, slot_class.stride});
-            state.parked.push_back(index);
-        }
-        while (state.slots.size() - state.parked.size() < wanted) {
-            state.free.push_back(state.parked.back());
-            state.parked.pop_back();
-        }
-    }
-    return bytes_in_use();
-}
-
-size_t ExpertCache::limit() const {
-    const std::lock_guard lock(mutex_);
-    return bytes_in_use();
-}
-
-size_t ExpertCache::slots_in_use(size_t slot_class) const {
-    const std::lock_guard lock(mutex_);
-    return classes_[slot_class].slots.size() - classes_[slot_class].parked.size();
-}
-
-size_t ExpertCache::bytes_in_use() const {
-    size_t bytes = 0;
-    for (size_t c = 0; c < classes_.size(); ++c) {
-        bytes += (classes_[c].slots.size() - classes_[c].parked.size()) * plan_.classes[c].stride;
-    }
-    return bytes;
 }
 
 void ExpertCache::wait_idle() {
@@ -267,6 +222,7 @@ storage::ReadRequest ExpertCache::bind(Slot &slot, SlotIndex index, SliceKey key
     slot.guess = guess;
     slot.awaited = !guess;
     slot.repacked = false;
+    slot.has_pages = true;
     slot.data = slot.base + residue;
     slot.state.store(SlotState::Loading, std::memory_order_relaxed);
     slot_of_[key.bank][key.expert] = static_cast<int32_t>(index);

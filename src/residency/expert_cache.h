@@ -40,6 +40,7 @@ struct Slot {
     std::byte *base = nullptr;  ///< start of the slot, block-aligned
     std::byte *data = nullptr;  ///< the slice: base plus the slice's file offset modulo the block
     bool repacked = false;      ///< whoever holds a pin has given the slice another layout
+    bool has_pages = false;     ///< it was read into since its pages were last given back
     Error error;
 };
 
@@ -63,7 +64,8 @@ struct CacheConfig {
     CachePolicy policy = CachePolicy::NextUse; ///< who makes room for what is missing
 };
 
-/// Thread-safe. Reads land directly in the slots: no bounce buffer and no copy.
+/// Thread-safe. Reads land directly in the slots: no bounce buffer and no copy. Only slices of banks that
+/// have slots (has_slots()) may be asked for.
 class ExpertCache {
 public:
     /// Allocates the arena (lazily committed by the system). `engine` and the banks' files outlive the cache.
@@ -117,10 +119,15 @@ public:
     void wait_for_arrival(uint32_t seen) const { arrivals_.wait(seen, std::memory_order_acquire); }
 
     /// Makes do with about `bytes` of the arena, shared by the classes as the plan shares it and never below
-    /// their minimum: slices that are neither pinned nor on their way are given up, those to be evicted
-    /// first, and their pages given back to the system. A larger number takes slots back into use. Returns
-    /// what is in use now; more than asked while too much is pinned: ask again between graphs. Thread-safe.
+    /// their minimum: slots that hold nothing go first, then slices that are neither pinned nor on their way,
+    /// those to be evicted first. Pages of both are given back to the system. A larger number takes slots
+    /// back into use. Returns what is in use now; more than asked while too much is pinned: ask again between
+    /// graphs. Thread-safe.
     size_t set_limit(size_t bytes);
+
+    /// Bytes of slots that were read into since their pages were last given back: no more than limit(), and
+    /// less while it fills. To have memory back at once, set a limit below this. Thread-safe.
+    [[nodiscard]] size_t held_bytes() const;
 
     /// Slots in use of the class at this index of the plan: all, unless set_limit() said otherwise.
     [[nodiscard]] size_t slots_in_use(size_t slot_class) const;
@@ -136,6 +143,8 @@ public:
 
     [[nodiscard]] ExpertCounters counters() const;
     [[nodiscard]] const SlotPlan &plan() const { return plan_; }
+    /// Whether a layer that the cache was made for uses the bank.
+    [[nodiscard]] bool has_slots(BankId bank) const { return plan_.class_of_bank[bank] != kNoClass; }
     [[nodiscard]] const RoutingLayout &layout() const { return layout_; }
 
     /// Number of slots holding or awaiting a slice now.
@@ -167,6 +176,7 @@ private:
     void submit(std::span<storage::ReadRequest> requests, std::span<Slot *const> targets);
     void finished(Slot &slot, const Status &status);
     void forget(Slot &slot);
+    void discard(size_t slot_class, Slot &slot);
     size_t bytes_in_use() const;
 
     const std::vector<Bank> banks_;

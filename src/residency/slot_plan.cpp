@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <numeric>
+#include <utility>
 
 namespace sluice::residency {
 
@@ -25,17 +25,32 @@ struct Footprint {
     size_t stride = 0;
 };
 
-/// Puts banks into classes, the largest footprint of each deciding its stride. Large blocks come first, so
-/// that every class starts at a multiple of its own.
-void assign_classes(const std::vector<Bank> &banks, const std::vector<Footprint> &footprints,
-                    SlotPlan &plan) {
-    std::vector<BankId> order(banks.size());
-    std::iota(order.begin(), order.end(), BankId{0});
+/// The banks that some layer uses, ascending.
+std::vector<BankId> used_banks(const std::vector<Bank> &banks, const std::vector<LayerNeed> &layers) {
+    std::vector<bool> is_used(banks.size(), false);
+    for (const LayerNeed &layer : layers) {
+        for (const BankId bank : layer.banks) {
+            is_used[bank] = true;
+        }
+    }
+    std::vector<BankId> used;
+    for (BankId bank = 0; bank < banks.size(); ++bank) {
+        if (is_used[bank]) {
+            used.push_back(bank);
+        }
+    }
+    return used;
+}
+
+/// Puts the banks of `order` into classes, the largest footprint of each deciding its stride. Large blocks
+/// come first, so that every class starts at a multiple of its own.
+void assign_classes(const std::vector<Bank> &banks, std::vector<BankId> order,
+                    const std::vector<Footprint> &footprints, SlotPlan &plan) {
     std::stable_sort(order.begin(), order.end(), [&](BankId a, BankId b) {
         return footprints[a].block != footprints[b].block ? footprints[a].block > footprints[b].block
                                                           : footprints[a].stride > footprints[b].stride;
     });
-    plan.class_of_bank.assign(banks.size(), 0);
+    plan.class_of_bank.assign(banks.size(), kNoClass);
     for (const BankId bank : order) {
         const Footprint &footprint = footprints[bank];
         if (plan.classes.empty() || plan.classes.back().block != footprint.block ||
@@ -110,7 +125,7 @@ Result<SlotPlan> plan_slots(const std::vector<Bank> &banks, const std::vector<La
         const size_t block = read_block(bank, access);
         footprints.push_back({block, round_up(slice_footprint(bank, block), std::max(block, kCacheLine))});
     }
-    assign_classes(banks, footprints, plan);
+    assign_classes(banks, used_banks(banks, layers), footprints, plan);
     count_minimum(layers, plan);
     for (const SlotClass &slot_class : plan.classes) {
         plan.minimum_bytes += slot_class.minimum_slots * slot_class.stride;

@@ -42,9 +42,12 @@ struct SlotClass {
     size_t useful_slots = 0;  ///< one per slice of its banks; more would never be used
 };
 
+/// In SlotPlan::class_of_bank: no slot is for the bank.
+constexpr size_t kNoClass = SIZE_MAX;
+
 struct SlotPlan {
     std::vector<SlotClass> classes;
-    std::vector<size_t> class_of_bank; ///< index into classes, by BankId
+    std::vector<size_t> class_of_bank; ///< index into classes, by BankId; kNoClass for one that no layer uses
     size_t arena_bytes = 0;            ///< sum over classes of slots x stride
     size_t minimum_bytes = 0;          ///< the same with minimum_slots
     size_t useful_bytes = 0;           ///< the same with useful_slots: the cache that holds everything
@@ -57,7 +60,8 @@ size_t read_block(const Bank &bank, storage::Access access);
 size_t slice_footprint(const Bank &bank, size_t block);
 
 /// Cuts `capacity` bytes into slots, classes sharing it in proportion to the bytes of their banks, each
-/// with at least the slots that one layer needs for one token.
+/// with at least the slots that one layer needs for one token. A bank that no layer uses (loaded, but in no
+/// graph) gets none.
 /// Errors: OutOfMemory, naming the minimum in MiB, when `capacity` cannot hold that.
 Result<SlotPlan> plan_slots(const std::vector<Bank> &banks, const std::vector<LayerNeed> &layers,
                             size_t capacity, storage::Access access);
