@@ -175,11 +175,11 @@ uint64_t Decider::fixed_bytes(const ModelOptions &model, const MemoryNeeds &need
     return needs.fixed_bytes() + window;
 }
 
-/// What the budget leaves, so that with its own overhead it still fits.
+/// What the budget leaves: the most that fits beside the rest, with the overhead of all.
 uint64_t Decider::room_for_cache() const {
-    const uint64_t others = with_overhead(fixed());
-    const uint64_t left = *plan_.budget_bytes > others ? *plan_.budget_bytes - others : 0;
-    return left - overhead_bytes(left) + overhead_bytes(0);
+    const uint64_t above = *plan_.budget_bytes - std::min(*plan_.budget_bytes, overhead_bytes(0));
+    const uint64_t most = above - above / 257 - (above % 257 == 256 ? 1 : 0); // with a 256th of itself: above
+    return most - std::min(most, fixed());
 }
 
 Status Decider::fit_streaming() {
