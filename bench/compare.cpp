@@ -7,6 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
@@ -14,6 +16,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -31,6 +37,8 @@ struct Options {
     std::vector<std::string> variants;
     uint64_t ceiling_mib = 0;   ///< 0: none
     uint64_t read_mb_per_s = 0; ///< the same
+    double cpus = 0;            ///< processors' worth of time that a run may take; 0: all
+    int busy = 0;               ///< processes beside each variant that compute without end
     bool bound = false;
     uint64_t slice_kib =
         864; ///< of reads that measure the device: a matrix of an expert of Qwen3-30B-A3B in q4_K
@@ -42,9 +50,12 @@ std::optional<std::string> after(const std::string &text, const std::string &pre
     return text.rfind(prefix, 0) == 0 ? std::optional(text.substr(prefix.size())) : std::nullopt;
 }
 
+/// Stock with ggml's barriers as Sluice has them: for comparing all but the barriers.
+constexpr const char *kSleeping = "+sleep";
+
 /// A variant is "stock-resident", "stock-mmap" or "sluice-<cache MiB>", then "-norepack" or "-plain" (stock
-/// only) for the weights' layout, then (Sluice only) what sluice_decode knows with a "+" before it, then
-/// "@free" to run without limits.
+/// only) for the weights' layout, then (stock) "+sleep" or (Sluice) what sluice_decode knows with a "+"
+/// before it, then "@free" to run without limits.
 std::string command_of(const std::string &variant, const Options &options, const std::string &folder) {
     std::string name = variant.substr(0, variant.find('@'));
     std::string layout = "repack";
@@ -60,9 +71,11 @@ std::string command_of(const std::string &variant, const Options &options, const
     }
     const std::string tail =
         fmt::format("{} {} {} {}", options.threads, options.prompt, options.tokens, layout + extras);
-    if (extras.empty() && (name == "stock-resident" || name == "stock-mmap")) {
+    if ((extras.empty() || extras == kSleeping) && (name == "stock-resident" || name == "stock-mmap")) {
         const char *mode = name == "stock-mmap" ? "mmap" : "none";
-        return fmt::format("'{}/stock_decode' '{}' {} {}", folder, options.model, mode, tail);
+        return fmt::format("{}'{}/stock_decode' '{}' {} {} {} {} {}",
+                           extras.empty() ? "" : "env GOMP_SPINCOUNT=1000 ", folder, options.model, mode,
+                           options.threads, options.prompt, options.tokens, layout);
     }
     const auto cache = after(name, "sluice-");
     if (cache && layout != "plain-experts") {
@@ -71,16 +84,48 @@ std::string command_of(const std::string &variant, const Options &options, const
     throw CLI::ValidationError("--variant", "'" + variant + "' is not one");
 }
 
+/// Processes that compute without end, for as long as this lives: other programs of a machine that is in use.
+class BusyNeighbours {
+public:
+    explicit BusyNeighbours(int count) {
+        for (int i = 0; i < count; ++i) {
+            const pid_t child = fork();
+            if (child < 0) {
+                throw std::runtime_error("cannot start a busy process");
+            }
+            if (child == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                for (std::atomic<uint64_t> turns{0};; ++turns) {
+                }
+            }
+            children_.push_back(child);
+        }
+    }
+    ~BusyNeighbours() {
+        for (const pid_t child : children_) {
+            kill(child, SIGKILL);
+            waitpid(child, nullptr, 0);
+        }
+    }
+    BusyNeighbours(const BusyNeighbours &) = delete;
+    BusyNeighbours &operator=(const BusyNeighbours &) = delete;
+
+private:
+    std::vector<pid_t> children_;
+};
+
 /// Wraps a command so that it runs in control groups of its own, with a ceiling on memory (0: none) and the
-/// limit on reads that was asked for.
+/// limits on reads and processors that were asked for.
 std::string limited(const std::string &command, const Options &options, uint64_t ceiling_mib) {
-    if (ceiling_mib == 0 && options.read_mb_per_s == 0) {
+    if (ceiling_mib == 0 && options.read_mb_per_s == 0 && options.cpus <= 0) {
         return command;
     }
     const std::string reads = options.read_mb_per_s > 0 ? fmt::format("--read-mb-per-s {} --file '{}' ",
                                                                       options.read_mb_per_s, options.model)
                                                         : "";
-    return fmt::format("'{}/under-ceiling.sh' {}{} {}", SLUICE_BENCH_SOURCE, reads, ceiling_mib, command);
+    const std::string cpus = options.cpus > 0 ? fmt::format("--cpus {} ", options.cpus) : "";
+    return fmt::format("'{}/under-ceiling.sh' {}{}{} {}", SLUICE_BENCH_SOURCE, cpus, reads, ceiling_mib,
+                       command);
 }
 
 nlohmann::json run(const std::string &command) {
@@ -119,13 +164,31 @@ void measure(const Options &options, const std::string &folder, Measured &varian
             fmt::format("'{}/device_rate' '{}' {}", folder, options.model, options.slice_kib);
         const nlohmann::json printed = run(unlimited ? rate : limited(rate, options, 0));
         variant.device_mib_per_s.push_back(printed["mib_per_s"].get<double>());
+        variant.read_cpu_ms_per_mib.push_back(printed["cpu_ms_per_mib"].get<double>());
     }
     drop_from_page_cache(options.model);
+    const BusyNeighbours neighbours(options.busy);
     variant.add_round(run(command));
 }
 
+/// What the numbers below it belong to.
+std::string machine_line(const Options &options) {
+    std::string processor = "unknown processor";
+    std::ifstream facts("/proc/cpuinfo");
+    for (std::string line; std::getline(facts, line);) {
+        if (line.starts_with("model name")) {
+            processor = line.substr(line.find(':') + 2);
+            break;
+        }
+    }
+    std::string text = fmt::format("{}, {} cores, {} compute threads, normal priority", processor,
+                                   std::thread::hardware_concurrency(), options.threads);
+    text += options.busy > 0 ? fmt::format(", beside {} busy processes", options.busy) : ", nothing beside";
+    return text + (options.cpus > 0 ? fmt::format(", a quota of {} processors", options.cpus) : "");
+}
+
 int compare(const Options &options, const std::string &folder) {
-    Bound bound{.slice_kib = options.slice_kib};
+    Bound bound{.slice_kib = options.slice_kib, .threads = options.threads};
     if (options.bound) {
         bound.compute_from = sluice::bench::compute_variant(options.variants);
     }
@@ -139,12 +202,14 @@ int compare(const Options &options, const std::string &folder) {
             measure(options, folder, variant);
         }
     }
+    fmt::print("{}\n\n", machine_line(options));
     print_table(variants);
     if (options.bound) {
         print_bounds(bound, variants);
     }
     if (!options.json.empty()) {
         nlohmann::json all = table_numbers(variants);
+        all["machine"] = machine_line(options);
         if (options.bound) {
             all["bound"] = bound_numbers(bound, variants);
         }
@@ -169,6 +234,10 @@ int main(int argc, char **argv) {
     app.add_option("--read-mb-per-s", options.read_mb_per_s,
                    "Limit reads of the model's disk to so many 10^6 bytes per second (needs root)")
         ->check(CLI::PositiveNumber);
+    app.add_option("--cpus", options.cpus, "Limit each run to so many processors' worth of time (needs root)")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--busy", options.busy, "Run so many busy processes beside each variant")
+        ->check(CLI::Range(0, 1024));
     app.add_flag("--bound", options.bound,
                  "Also compare with what is possible: the compute time of a variant that begins with "
                  "stock-resident, and the time that the device needs for the bytes read");
@@ -179,7 +248,9 @@ int main(int argc, char **argv) {
     app.add_option(
            "--variant", options.variants,
            "stock-resident, stock-mmap or sluice-<cache MiB>; -norepack behind it: file layout for all "
-           "weights; @free behind that: without limits")
+           "weights; +sleep behind stock: with barriers that sleep, as Sluice has them; @free behind that: "
+           "without "
+           "limits")
         ->required();
     CLI11_PARSE(app, argc, argv);
     const std::string self = argv[0];

@@ -1,5 +1,6 @@
 // How near a token comes to what is physically possible: it takes at least as long as its computation does
-// with everything in memory, and at least as long as the device takes to read what the cache missed.
+// with everything in memory, the processor time of its reads shared among the compute threads besides, and at
+// least as long as the device takes to read what the cache missed.
 #pragma once
 
 #include "compare_table.h"
@@ -18,6 +19,7 @@ size_t compute_variant(const std::vector<std::string> &variants);
 struct Bound {
     size_t compute_from = 0; ///< index of the variant that gives the compute time
     uint64_t slice_kib = 0;  ///< of the reads that measured the device
+    int threads = 1;         ///< that compute, and that the processor time of reads is shared by
 };
 
 /// One row for each variant: its bound, how near it came, and where its tokens' time went. What is unknown

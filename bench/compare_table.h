@@ -11,10 +11,11 @@ namespace sluice::bench {
 /// One variant, over all rounds. Its functions need one round at least.
 struct Measured {
     std::string variant{};
-    std::vector<double> round_medians{};    ///< ms per token, one for each round
-    std::vector<double> tokens{};           ///< ms of every token of every round
-    std::vector<nlohmann::json> rounds{};   ///< what the program printed in each
-    std::vector<double> device_mib_per_s{}; ///< just before each round; empty if not measured
+    std::vector<double> round_medians{};       ///< ms per token, one for each round
+    std::vector<double> tokens{};              ///< ms of every token of every round
+    std::vector<nlohmann::json> rounds{};      ///< what the program printed in each
+    std::vector<double> device_mib_per_s{};    ///< just before each round; empty if not measured
+    std::vector<double> read_cpu_ms_per_mib{}; ///< processor time of reading, measured with it
 
     void add_round(nlohmann::json printed);
     [[nodiscard]] double median_ms() const;

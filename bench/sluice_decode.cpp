@@ -219,8 +219,11 @@ int main(int argc, char **argv) {
     result["read_mib_per_token"] =
         static_cast<double>(after.bytes_read - before.bytes_read) / 1048576.0 / count;
     const sluice::LookaheadStats &look = after.lookahead;
-    result["lookahead"] = {{"experts", look.experts}, {"right", look.right}, {"reads", look.reads},
-                           {"used", look.used},       {"late", look.late}};
+    result["lookahead"] = {{"experts", look.experts},
+                           {"right", look.right},
+                           {"reads", look.reads},
+                           {"used", look.used},
+                           {"late", look.late}};
     result["hit_rate"] = asked > 0 ? static_cast<double>(after.hits - before.hits) / asked : 0.0;
     result["stall_ms_per_token"] = (after.stall_seconds - before.stall_seconds) * 1e3 / count;
     for (const auto &[name, part] :

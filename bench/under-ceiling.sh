@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # Runs a command in control groups of its own (version 1 or 2): with a ceiling on memory of so many MiB (0: none), and
-# if asked for with a limit on what it reads from the disk that FILE is on. MB are 10^6 bytes. Needs root.
-#   bench/under-ceiling.sh [--read-mb-per-s N --file FILE] MIB COMMAND [ARGUMENT...]
+# if asked for with a limit on what it reads from the disk that FILE is on, and on how many processors' worth of time
+# it gets. MB are 10^6 bytes. Needs root.
+#   bench/under-ceiling.sh [--cpus N] [--read-mb-per-s N --file FILE] MIB COMMAND [ARGUMENT...]
 # Exits as the command does; with 1 if there can be no such group, with 2 if called wrongly.
 set -euo pipefail
 
 root=/sys/fs/cgroup
 groups=()
 read_mb_per_s=0
+cpus=0
 file=
 
 usage_error() {
-    echo "usage: under-ceiling.sh [--read-mb-per-s N --file FILE] MIB COMMAND [ARGUMENT...]" >&2
+    echo "usage: under-ceiling.sh [--cpus N] [--read-mb-per-s N --file FILE] MIB COMMAND [ARGUMENT...]" >&2
     exit 2
 }
 
@@ -97,21 +99,39 @@ limit_reads() {
     echo "$disk rbps=$bytes" >"$group/io.max" || die "the kernel does not limit reads of disk $disk, which $2 is on."
 }
 
+# Of each tenth of a second so many processors' worth, the period that schedulers of containers use.
+limit_cpus() {
+    local period=100000 quota
+    quota=$(awk -v n="$1" -v p=$period 'BEGIN { printf "%d", n * p }')
+    if [[ -e $root/cpu/cpu.cfs_quota_us ]]; then
+        make_group "$root/cpu"
+        echo $period >"$group/cpu.cfs_period_us"
+        echo "$quota" >"$group/cpu.cfs_quota_us"
+    else
+        make_group "$root"
+        [[ -e $group/cpu.max ]] || die "control groups cannot limit processors here: $group has no cpu.max."
+        echo "$quota $period" >"$group/cpu.max"
+    fi
+}
+
 while [[ ${1:-} == --* ]]; do
     (($# > 1)) || usage_error
     case $1 in
     --read-mb-per-s) read_mb_per_s=$2 ;;
+    --cpus) cpus=$2 ;;
     --file) file=$2 ;;
     *) usage_error ;;
     esac
     shift 2
 done
 (($# > 1)) || usage_error
+[[ $cpus =~ ^[0-9]{1,4}(\.[0-9]{1,3})?$ ]] || usage_error
 if ! is_number "$1" || ! is_number "$read_mb_per_s"; then usage_error; fi
 ((read_mb_per_s == 0)) || [[ -n $file ]] || usage_error
 ((read_mb_per_s == 0)) || [[ -e $file ]] || die "there is no file $file."
 
 trap cleanup EXIT
+[[ $cpus == 0 ]] || limit_cpus "$cpus"
 (($1 == 0)) || limit_memory "$1"
 ((read_mb_per_s == 0)) || limit_reads "$read_mb_per_s" "$file"
 shift
