@@ -30,7 +30,8 @@ struct ExpertUse {
     StreamedTensor *weight = nullptr;
 };
 
-/// One expert's part of a step. Its output is claimed in chunks of rows by whichever thread is free.
+/// One expert's part of a step. Its output is claimed in chunks of rows by whichever thread is free, so a
+/// slow core takes fewer of them, and nobody waits for it longer than it takes for one.
 struct WorkItem {
     const ExpertUse *use = nullptr;
     residency::SliceKey key;
