@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(Weights, Dense,
 // ---------------------------------------------------
 
 constexpr uint64_t kDefaultWindow = uint64_t{64} << 20U;
-constexpr uint64_t kOneSlab = residency::kSlabBytes;
+const uint64_t kOneSlab = residency::slab_bytes();
 
 /// A model with a table that qualifies, and how it is run.
 struct RowCase {

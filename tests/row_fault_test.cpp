@@ -26,7 +26,7 @@ protected:
         auto state = engine::load_model({.path = path_,
                                          .stream = StreamMode::Force,
                                          .row_stream = true,
-                                         .row_window_bytes = residency::kSlabBytes},
+                                         .row_window_bytes = residency::slab_bytes()},
                                         files_);
         ASSERT_TRUE(state) << state.error().message;
         model_.emplace(Model::from_state(std::move(*state)));

@@ -14,7 +14,7 @@ protected:
               .stream = StreamMode::Force,
               .cache_bytes = uint64_t{64} << 20U,
               .row_stream = true,
-              .row_window_bytes = residency::kSlabBytes},
+              .row_window_bytes = residency::slab_bytes()},
              backend::Role::Rows);
     }
 
@@ -59,7 +59,7 @@ TEST_F(OwnGather, RowsAreFetchedInTheOrderTheGraphAsks) {
     const residency::RowCounters after = store().rows()->counters();
     EXPECT_EQ(after.rows - before.rows, 4U);
     EXPECT_GE(after.reads - before.reads, 2U);
-    EXPECT_LE(after.resident_bytes, residency::kSlabBytes);
+    EXPECT_LE(after.resident_bytes, residency::slab_bytes());
 }
 
 TEST_F(OwnGather, IndexComputedInTheGraphIsReadWhenItIsThere) {
@@ -95,7 +95,7 @@ TEST_F(OwnGather, TwoGathersOfOneGraphOvershootOneAtATime) {
                             ggml_view_2d(context_.get(), first, first->ne[0], 2, first->nb[1], 0), second);
         },
         {1000, 2000, 3000, 4000});
-    EXPECT_LE(store().rows()->counters().resident_bytes, residency::kSlabBytes);
+    EXPECT_LE(store().rows()->counters().resident_bytes, residency::slab_bytes());
 }
 
 TEST_F(OwnGather, RowOutsideTheTableFailsTheGraphOnly) {

@@ -159,7 +159,7 @@ TEST_F(Telemetry, CountsOfRowsAreThoseOfTheStoragePort) {
         load({.path = tiny_model(recipe),
               .stream = StreamMode::Force,
               .row_stream = true,
-              .row_window_bytes = residency::kSlabBytes});
+              .row_window_bytes = residency::slab_bytes()});
         const auto watched = watched_session();
         run(*watched->session);
         const storage::ReadCounters port = model_->state().row_reads->counters();
@@ -215,7 +215,7 @@ TEST_F(Telemetry, LateRowsAreFoundAsWaitingForRows) {
     load({.path = tiny_model("tiny-gemma-dense"), // no experts: all reads are of rows
           .stream = StreamMode::Force,
           .row_stream = true,
-          .row_window_bytes = residency::kSlabBytes});
+          .row_window_bytes = residency::slab_bytes()});
     const auto watched = watched_session();
     plan_->add({.nth = 1, .and_after = true, .delay = 2 * delay});
     const Token token = 1;
@@ -230,7 +230,7 @@ TEST_F(Telemetry, LateRowsThatTheGraphComputesAreFoundToo) {
     load({.path = tiny_model("tiny-hashed"),
           .stream = StreamMode::Force,
           .row_stream = true,
-          .row_window_bytes = residency::kSlabBytes});
+          .row_window_bytes = residency::slab_bytes()});
     const auto watched = watched_session();
     plan_->add({.nth = 1, .and_after = true, .delay = delay});
     const Token token = 1;

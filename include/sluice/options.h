@@ -77,7 +77,8 @@ struct ModelOptions {
     DenseWeights dense_weights = DenseWeights::Anon;
     /// While streaming: read only the rows that are gathered of weights that are never multiplied.
     bool row_stream = false;
-    uint64_t row_window_bytes = uint64_t{64} << 20U; ///< what all such tables keep in memory; at least 16 KiB
+    /// What all such tables keep in memory; at least 16 KiB, or a page where pages are larger.
+    uint64_t row_window_bytes = uint64_t{64} << 20U;
     IoEngine io_engine = IoEngine::Auto;
     int io_depth = 0;   ///< reads of slices in flight with io_uring, 1 to 1024; 0: the run finds out
     int io_threads = 0; ///< threads that read slices where io_uring does not, 1 to 64; 0: the run finds out

@@ -58,7 +58,7 @@ StreamedStore::StreamedStore(const model::GgufDirectory &directory, StoreOptions
 
 size_t StreamedStore::reserved_bytes(const ggml_tensor *tensor) {
     // One slab to move within, and whole slabs at both ends.
-    return ggml_nbytes(tensor) + 3 * residency::kSlabBytes;
+    return ggml_nbytes(tensor) + 3 * residency::slab_bytes();
 }
 
 Status StreamedStore::adopt(ggml_tensor *tensor) {
@@ -69,8 +69,9 @@ Status StreamedStore::adopt(ggml_tensor *tensor) {
                     fmt::format("{} was placed in a streamed buffer though nobody wanted it", tensor->name));
     }
     const auto address = reinterpret_cast<uintptr_t>(tensor->data);
-    const size_t to_slab = (residency::kSlabBytes - address % residency::kSlabBytes) % residency::kSlabBytes;
-    tensor->data = static_cast<std::byte *>(tensor->data) + to_slab + entry->offset % residency::kSlabBytes;
+    const size_t slab = residency::slab_bytes();
+    const size_t to_slab = (slab - address % slab) % slab;
+    tensor->data = static_cast<std::byte *>(tensor->data) + to_slab + entry->offset % slab;
 
     auto streamed = std::make_unique<StreamedTensor>();
     streamed->tensor = tensor;

@@ -13,9 +13,6 @@ namespace sluice::backend {
 
 namespace {
 
-// Weights start at whole slabs, so that pages can be given back and files mapped, whatever the page size.
-constexpr size_t kBufferAlignment = residency::kSlabBytes;
-
 // Part of the registration: ggml's callbacks carry no argument that says which load is running.
 thread_local StreamedStore *loading_store = nullptr;
 thread_local ContextScope *context_scope = nullptr;
@@ -59,8 +56,9 @@ const char *buffer_type_name(ggml_backend_buffer_type_t) {
     return "Sluice";
 }
 
+/// Weights start at whole slabs, so that pages can be given back and files mapped, whatever the page size.
 size_t buffer_type_alignment(ggml_backend_buffer_type_t) {
-    return kBufferAlignment;
+    return residency::slab_bytes();
 }
 
 size_t buffer_type_alloc_size(ggml_backend_buffer_type_t, const ggml_tensor *tensor) {
@@ -80,8 +78,9 @@ void free_buffer(ggml_backend_buffer_t buffer) {
 
 void *buffer_base(ggml_backend_buffer_t buffer) {
     std::byte *base = context_of(buffer).memory.bytes().data();
-    const size_t over = reinterpret_cast<uintptr_t>(base) % kBufferAlignment;
-    return base + (over == 0 ? 0 : kBufferAlignment - over);
+    const size_t slab = residency::slab_bytes();
+    const size_t over = reinterpret_cast<uintptr_t>(base) % slab;
+    return base + (over == 0 ? 0 : slab - over);
 }
 
 ggml_status init_tensor(ggml_backend_buffer_t buffer, ggml_tensor *tensor) {
@@ -130,7 +129,8 @@ ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_t size)
     try {
         auto context = std::make_unique<StreamedBuffer>();
         // Something even for nothing: ggml insists on a base address, and on one that is aligned.
-        auto memory = storage::ReservedMemory::reserve(size + kBufferAlignment, storage::MemoryUse::Reserved);
+        auto memory =
+            storage::ReservedMemory::reserve(size + residency::slab_bytes(), storage::MemoryUse::Reserved);
         if (!memory) {
             // The loader turns this into an exception of its own; the log keeps the reason.
             GGML_LOG_ERROR("%s: %s\n", __func__, memory.error().message.c_str());

@@ -176,7 +176,7 @@ private:
     void submit(std::span<storage::ReadRequest> requests, std::span<Slot *const> targets);
     void finished(Slot &slot, const Status &status);
     void forget(Slot &slot);
-    void discard(size_t slot_class, Slot &slot);
+    void discard(size_t slot_class, SlotIndex index);
     size_t bytes_in_use() const;
 
     const std::vector<Bank> banks_;

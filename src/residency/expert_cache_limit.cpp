@@ -18,14 +18,13 @@ size_t ExpertCache::set_limit(size_t bytes) {
             std::clamp(share, std::min(slot_class.minimum_slots, slot_class.slots), slot_class.slots);
         if (wanted < state.slots.size() - state.parked.size()) {
             for (const SlotIndex index : state.free) {
-                discard(c, *state.slots[index]); // what it was filled with is forgotten
+                discard(c, index); // what it was filled with is forgotten
             }
         }
         SlotIndex index = 0;
         while (state.slots.size() - state.parked.size() > wanted && take_slot(c, index) != nullptr) {
-            Slot &slot = *state.slots[index];
-            slot.state.store(SlotState::Empty, std::memory_order_relaxed);
-            discard(c, slot);
+            state.slots[index]->state.store(SlotState::Empty, std::memory_order_relaxed);
+            discard(c, index);
             state.parked.push_back(index);
         }
         while (state.slots.size() - state.parked.size() < wanted) {
@@ -36,11 +35,24 @@ size_t ExpertCache::set_limit(size_t bytes) {
     return bytes_in_use();
 }
 
-void ExpertCache::discard(size_t slot_class, Slot &slot) {
-    if (slot.has_pages) {
-        storage::ReservedMemory::discard_pages({slot.base, plan_.classes[slot_class].stride});
-        slot.has_pages = false;
+/// Pages that the slot shares with neighbours go with the last of them that had any.
+void ExpertCache::discard(size_t slot_class, SlotIndex index) {
+    const auto &slots = classes_[slot_class].slots;
+    if (!slots[index]->has_pages) {
+        return;
     }
+    slots[index]->has_pages = false;
+    const size_t stride = plan_.classes[slot_class].stride;
+    const size_t page = storage::page_size();
+    size_t begin = index;
+    while (begin > 0 && !slots[begin - 1]->has_pages && (index - begin) * stride < page) {
+        --begin;
+    }
+    size_t end = index + 1;
+    while (end < slots.size() && !slots[end]->has_pages && (end - index - 1) * stride < page) {
+        ++end;
+    }
+    storage::ReservedMemory::discard_pages({slots[begin]->base, (end - begin) * stride});
 }
 
 size_t ExpertCache::limit() const {

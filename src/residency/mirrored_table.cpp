@@ -3,6 +3,7 @@
 #include "storage/reserved_memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace sluice::residency {
@@ -15,22 +16,24 @@ constexpr bool kPoison = true;
 constexpr bool kPoison = false;
 #endif
 constexpr std::byte kPoisonByte{0xFF};
-constexpr uint64_t kMostPoisonedSlabs = (uint64_t{256} << 20) / kSlabBytes;
+constexpr uint64_t kMostPoisonedBytes = uint64_t{256} << 20;
 
 std::span<std::byte> memory_of(const MirroredTable &table, uint64_t first, uint64_t count) {
-    return {table.begin + first * kSlabBytes, static_cast<size_t>(count * kSlabBytes)};
+    return {table.begin + (first << table.slab_shift), static_cast<size_t>(count << table.slab_shift)};
 }
 
 } // namespace
 
 MirroredTable mirror(RowTable table, storage::Access access) {
+    const size_t slab = slab_bytes();
     const bool direct = access == storage::Access::Direct && table.file->direct_trusted() &&
-                        kSlabBytes % table.file->alignment() == 0;
-    const uint64_t residue = table.offset % kSlabBytes;
+                        slab % table.file->alignment() == 0;
+    const uint64_t residue = table.offset % slab;
     MirroredTable mirrored{.what = std::move(table)};
     mirrored.file_begin = mirrored.what.offset - residue;
     mirrored.begin = mirrored.what.data - residue;
-    mirrored.slabs = (residue + mirrored.what.bytes + kSlabBytes - 1) / kSlabBytes;
+    mirrored.slabs = (residue + mirrored.what.bytes + slab - 1) / slab;
+    mirrored.slab_shift = std::countr_zero(slab);
     mirrored.access = direct ? storage::Access::Direct : storage::Access::Buffered;
     if (kPoison) {
         give_back(mirrored, 0, mirrored.slabs);
@@ -49,8 +52,8 @@ void list_slabs(const MirroredTable &table, std::span<const uint64_t> row_offset
         if (row > table.what.bytes - row_bytes) {
             continue;
         }
-        const uint64_t last = base + (residue + row + row_bytes - 1) / kSlabBytes;
-        for (uint64_t slab = base + (residue + row) / kSlabBytes; slab <= last; ++slab) {
+        const uint64_t last = base + ((residue + row + row_bytes - 1) >> table.slab_shift);
+        for (uint64_t slab = base + ((residue + row) >> table.slab_shift); slab <= last; ++slab) {
             if (slabs.empty() || slabs.back() != slab) {
                 slabs.push_back(slab);
             }
@@ -61,7 +64,7 @@ void list_slabs(const MirroredTable &table, std::span<const uint64_t> row_offset
 }
 
 storage::ReadRequest slab_request(const MirroredTable &table, uint64_t first, uint64_t count) {
-    const uint64_t offset = table.file_begin + first * kSlabBytes;
+    const uint64_t offset = table.file_begin + (first << table.slab_shift);
     const std::span<std::byte> into = memory_of(table, first, count);
     // The last slab may reach past the end of the file. The table must not, and if it does the read says so.
     const uint64_t end = std::max(table.what.file->size(), table.what.offset + table.what.bytes);
@@ -75,7 +78,7 @@ storage::ReadRequest slab_request(const MirroredTable &table, uint64_t first, ui
 void give_back(const MirroredTable &table, uint64_t first, uint64_t count) {
     const std::span<std::byte> memory = memory_of(table, first, count);
     storage::ReservedMemory::discard_pages(memory);
-    if (kPoison && table.slabs <= kMostPoisonedSlabs) {
+    if (kPoison && table.slabs << table.slab_shift <= kMostPoisonedBytes) {
         std::fill(memory.begin(), memory.end(), kPoisonByte);
     }
 }

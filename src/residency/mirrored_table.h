@@ -11,13 +11,14 @@
 
 namespace sluice::residency {
 
-/// Slabs are counted from the first one that the table touches. Plain data; thread-safe while nobody changes
-/// it.
+/// Slabs (of slab_bytes()) are counted from the first one that the table touches. Plain data; thread-safe
+/// while nobody changes it.
 struct MirroredTable {
     RowTable what;
     uint64_t file_begin = 0;    ///< where the first slab starts in the file
     std::byte *begin = nullptr; ///< and where it belongs
     uint64_t slabs = 0;
+    int slab_shift = 0;                                 ///< a slab has two to the power of this many bytes
     storage::Access access = storage::Access::Buffered; ///< how they are read
 };
 

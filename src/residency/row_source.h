@@ -3,7 +3,9 @@
 
 #include "sluice/error.h"
 #include "storage/file.h"
+#include "storage/reserved_memory.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,15 +15,18 @@
 
 namespace sluice::residency {
 
-/// What is read at once: a page-aligned piece of the file. A request below this size costs a flash device as
-/// much as one of this size, and neighbouring rows recur.
-constexpr size_t kSlabBytes = size_t{16} << 10;
+/// What is read at once and given back at once: an aligned piece of the file of 16 KiB, or a page where pages
+/// are larger. A smaller request costs a flash device as much, and neighbouring rows recur. A power of two,
+/// the same while the process runs.
+inline size_t slab_bytes() {
+    return std::max(size_t{16} << 10, storage::page_size());
+}
 
 using TableId = uint32_t;
 
 /// A weight of which only rows are gathered. Its memory is reserved address space that mirrors the file: byte
-/// `offset + i` of the file belongs at `data + i`, `data` is congruent to `offset` modulo kSlabBytes, and all
-/// slabs that the table touches lie inside the reservation as wholes.
+/// `offset + i` of the file belongs at `data + i`, `data` is congruent to `offset` modulo slab_bytes(), and
+/// all slabs that the table touches lie inside the reservation as wholes.
 struct RowTable {
     std::string name; ///< the tensor's name in the file, for messages
     storage::IFile *file = nullptr;

@@ -28,10 +28,10 @@ constexpr uint64_t slab_of(uint64_t key) {
 }
 
 /// Adjacent slabs share a read up to this size: what comes first should not wait long for what comes last.
-constexpr uint64_t kMostSlabsPerRead = (size_t{1} << 20) / kSlabBytes;
+constexpr uint64_t kMostBytesPerRead = uint64_t{1} << 20;
 
 /// Reads of whole tables, where only throughput counts.
-constexpr uint64_t kSlabsPerWholeRead = (size_t{8} << 20) / kSlabBytes;
+constexpr uint64_t kBytesPerWholeRead = uint64_t{8} << 20;
 
 /// The error for whoever waits; null for none, and where there is no memory to keep it.
 std::shared_ptr<const Error> note(Status &status) {
@@ -52,12 +52,12 @@ Error noted(const std::shared_ptr<const Error> &error) {
 
 Result<std::unique_ptr<RowWindow>> RowWindow::create(size_t window_bytes, Access access,
                                                      storage::IReadEngine &engine) {
-    if (window_bytes < kSlabBytes) {
+    if (window_bytes < slab_bytes()) {
         return fail(
             ErrorCode::InvalidArgument,
-            fmt::format("a row window of {} bytes cannot hold a slab of {}", window_bytes, kSlabBytes));
+            fmt::format("a row window of {} bytes cannot hold a slab of {}", window_bytes, slab_bytes()));
     }
-    return std::unique_ptr<RowWindow>(new RowWindow(window_bytes / kSlabBytes, access, engine));
+    return std::unique_ptr<RowWindow>(new RowWindow(window_bytes, access, engine));
 }
 
 RowWindow::~RowWindow() {
@@ -131,6 +131,7 @@ bool RowWindow::claim(std::span<const uint64_t> keys, Overshoot overshoot) {
 /// Inserts the slabs that are missing, and fills requests_ with their reads.
 void RowWindow::prepare_reads(std::span<const uint64_t> keys) {
     const MirroredTable &table = tables_[table_of(keys.front())].mirrored;
+    const uint64_t most = kMostBytesPerRead / slab_bytes_;
     for (size_t i = 0; i < keys.size();) {
         if (found_[i] != nullptr) {
             ++i;
@@ -138,7 +139,7 @@ void RowWindow::prepare_reads(std::span<const uint64_t> keys) {
         }
         Slab &first = slabs_.insert(keys[i]);
         uint64_t slabs = 1;
-        for (Slab *last = &first; slabs < kMostSlabsPerRead; ++slabs) {
+        for (Slab *last = &first; slabs < most; ++slabs) {
             const size_t next = i + slabs;
             if (next == keys.size() || found_[next] != nullptr || keys[next] != keys[i] + slabs) {
                 break;
@@ -162,7 +163,7 @@ void RowWindow::submit_reads(std::span<const uint64_t> keys) {
         reads_in_flight_ += requests_.size();
         counters_.reads += requests_.size();
         counters_.bytes_read += bytes;
-        counters_.resident_bytes = slabs_.size() * kSlabBytes;
+        counters_.resident_bytes = slabs_.size() * slab_bytes_;
     }
     try {
         engine_.submit(requests_);
@@ -263,7 +264,7 @@ void RowWindow::make_room(uint64_t wanted) {
     discard(run);
     const std::lock_guard lock(mutex_);
     counters_.evictions += evicted;
-    counters_.resident_bytes = slabs_.size() * kSlabBytes;
+    counters_.resident_bytes = slabs_.size() * slab_bytes_;
 }
 
 /// Gives back a slab, though not before one comes that does not follow on those collected in `run`.
@@ -290,7 +291,7 @@ Result<Materialized> RowWindow::materialize(TableId table, std::optional<uint64_
         return *materialized;
     }
     forget(table);
-    const bool fits = !memory_left || mirrored.slabs * kSlabBytes <= *memory_left;
+    const bool fits = !memory_left || mirrored.slabs * slab_bytes_ <= *memory_left;
     const Status brought = fits ? read_whole(mirrored) : map_whole(mirrored);
     if (!brought) {
         give_back(mirrored, 0, mirrored.slabs);
@@ -310,16 +311,17 @@ void RowWindow::forget(TableId id) {
         slab = next;
     }
     const std::lock_guard lock(mutex_);
-    counters_.resident_bytes = slabs_.size() * kSlabBytes;
+    counters_.resident_bytes = slabs_.size() * slab_bytes_;
 }
 
 Status RowWindow::read_whole(const MirroredTable &table) {
+    const uint64_t most = kBytesPerWholeRead / slab_bytes_;
     WholeRead whole;
     uint64_t bytes = 0;
     std::vector<ReadRequest> requests;
     try {
-        for (uint64_t first = 0; first < table.slabs; first += kSlabsPerWholeRead) {
-            requests.push_back(slab_request(table, first, std::min(kSlabsPerWholeRead, table.slabs - first)));
+        for (uint64_t first = 0; first < table.slabs; first += most) {
+            requests.push_back(slab_request(table, first, std::min(most, table.slabs - first)));
             requests.back().done = [this, &whole](Status status) { finished(whole, std::move(status)); };
             bytes += requests.back().needed;
         }

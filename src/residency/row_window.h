@@ -61,8 +61,9 @@ private:
         bool failed = false;
     };
 
-    RowWindow(uint64_t window_slabs, storage::Access access, storage::IReadEngine &engine)
-        : window_slabs_(window_slabs), access_(access), engine_(engine) {}
+    RowWindow(size_t window_bytes, storage::Access access, storage::IReadEngine &engine)
+        : slab_bytes_(slab_bytes()), window_slabs_(window_bytes / slab_bytes_), access_(access),
+          engine_(engine) {}
 
     bool claim(std::span<const uint64_t> keys, Overshoot overshoot);
     void prepare_reads(std::span<const uint64_t> keys);
@@ -77,6 +78,7 @@ private:
     Status read_whole(const MirroredTable &table);
     void finished(WholeRead &whole, Status status);
 
+    const size_t slab_bytes_;
     const uint64_t window_slabs_;
     const storage::Access access_;
     storage::IReadEngine &engine_;

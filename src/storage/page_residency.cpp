@@ -22,7 +22,7 @@ struct Pages {
 };
 
 Pages pages_of(ByteRange range) {
-    const size_t page = page_size();
+    const size_t page = system_page_size();
     const auto address = reinterpret_cast<uintptr_t>(range.data());
     const uintptr_t begin = address / page * page;
     const uintptr_t end = (address + range.size() + page - 1) / page * page;
@@ -85,7 +85,7 @@ struct Share {
 } // namespace
 
 PageResidency sample_residency(std::span<const ByteRange> ranges, size_t samples) {
-    const size_t page = page_size();
+    const size_t page = system_page_size();
     std::vector<Pages> all;
     size_t pages = 0;
     for (const ByteRange range : ranges) {
@@ -144,7 +144,7 @@ void populate_pages(ByteRange range) {
 #endif
     // Older kernels: start the reads, then touch each page.
     ::madvise(begin, pages.bytes, MADV_WILLNEED);
-    for (size_t at = 0; at < pages.bytes; at += page_size()) {
+    for (size_t at = 0; at < pages.bytes; at += system_page_size()) {
         static_cast<void>(*static_cast<volatile std::byte *>(begin + at));
     }
 }

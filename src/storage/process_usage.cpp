@@ -83,7 +83,7 @@ ProcessUsage ProcessMeter::read() const {
     if (const size_t blank = statm.find(' '); blank != std::string_view::npos) {
         uint64_t pages = 0;
         if (std::from_chars(statm.data() + blank + 1, statm.data() + statm.size(), pages).ec == std::errc()) {
-            usage.resident = pages * page_size();
+            usage.resident = pages * system_page_size();
         }
     }
     return usage;

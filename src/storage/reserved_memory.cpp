@@ -2,6 +2,7 @@
 #include "storage/reserved_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -20,6 +21,8 @@ namespace sluice::storage {
 namespace {
 
 constexpr size_t huge_page = size_t{2} << 20;
+
+std::atomic<size_t> pretended_page_size{0}; ///< 0: nothing is pretended
 
 constexpr size_t round_up(size_t value, size_t to) {
     return (value + to - 1) / to * to;
@@ -62,9 +65,22 @@ void trim_heap() {
 #endif
 }
 
-size_t page_size() {
-    const long size = ::sysconf(_SC_PAGESIZE);
+size_t system_page_size() {
+    static const long size = ::sysconf(_SC_PAGESIZE);
     return size > 0 ? static_cast<size_t>(size) : 4096;
+}
+
+size_t page_size() {
+    const size_t pretended = pretended_page_size.load(std::memory_order_relaxed);
+    return pretended != 0 ? pretended : system_page_size();
+}
+
+PretendedPageSize::PretendedPageSize(size_t bytes) {
+    pretended_page_size = bytes;
+}
+
+PretendedPageSize::~PretendedPageSize() {
+    pretended_page_size = 0;
 }
 
 ReservedMemory::~ReservedMemory() {
@@ -93,7 +109,9 @@ Result<ReservedMemory> ReservedMemory::reserve(size_t size, MemoryUse use) {
         return memory;
     }
     const size_t page = page_size();
-    const size_t slack = use == MemoryUse::Arena ? huge_page : 0;
+    const size_t start =
+        use == MemoryUse::Arena ? std::max(huge_page, page) : page; // what it is a multiple of
+    const size_t slack = start > system_page_size() ? start : 0;
     if (size > std::numeric_limits<size_t>::max() - page - slack) {
         return fail(ErrorCode::OutOfMemory, fmt::format("cannot reserve {} bytes of memory: {}", size,
                                                         std::generic_category().message(ENOMEM)));
@@ -111,7 +129,7 @@ Result<ReservedMemory> ReservedMemory::reserve(size_t size, MemoryUse use) {
     memory.mapping_ = static_cast<std::byte *>(mapped);
     memory.mapping_size_ = whole + slack;
     const auto address = reinterpret_cast<uintptr_t>(mapped);
-    memory.base_ = memory.mapping_ + (slack == 0 ? 0 : round_up(address, huge_page) - address);
+    memory.base_ = memory.mapping_ + (round_up(address, start) - address);
     memory.size_ = whole;
     advise(memory.base_, memory.size_, use);
     return memory;

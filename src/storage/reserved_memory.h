@@ -50,7 +50,22 @@ private:
 /// Takes milliseconds for a large heap.
 void trim_heap();
 
-/// The system's page size in bytes.
+/// The size of the pages in which memory is given back and files are mapped, in bytes: the system's, unless a
+/// PretendedPageSize lives. A power of two.
 size_t page_size();
+
+/// The system's, whatever is pretended.
+size_t system_page_size();
+
+/// For tests, a kernel with larger pages: while it lives page_size() is `bytes` for the whole process. A
+/// power of two, no less than the system's. One at a time; memory that was reserved outside of its life is
+/// not worked on within, nor the other way round.
+class PretendedPageSize {
+public:
+    explicit PretendedPageSize(size_t bytes);
+    ~PretendedPageSize();
+    PretendedPageSize(const PretendedPageSize &) = delete;
+    PretendedPageSize &operator=(const PretendedPageSize &) = delete;
+};
 
 } // namespace sluice::storage

@@ -137,7 +137,7 @@ void expect_rows_streamed(const GateConfig &config, const GateRun &streamed) {
     EXPECT_GT(rows.bytes_read, 0U);
     EXPECT_EQ(rows.read_errors, 0U);
     EXPECT_LE(rows.resident_bytes, *config.row_window);
-    if (*config.row_window < 2 * residency::kSlabBytes) {
+    if (*config.row_window < 2 * residency::slab_bytes()) {
         EXPECT_GT(rows.evictions, 0U) << "a window of one slab must give rows back";
     }
 }
@@ -182,7 +182,7 @@ ModelOptions gate_options(const GateConfig &config) {
             .cache_policy = config.policy,
             .dense_weights = config.dense,
             .row_stream = config.row_window.has_value(),
-            .row_window_bytes = config.row_window.value_or(residency::kSlabBytes),
+            .row_window_bytes = config.row_window.value_or(residency::slab_bytes()),
             .io_depth = given ? 4 : 0,
             .io_threads = given ? 4 : 0,
             .lookahead = given ? std::optional(config.lookahead) : std::nullopt,

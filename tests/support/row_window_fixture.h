@@ -19,7 +19,7 @@
 
 namespace sluice::residency {
 
-constexpr uint64_t kSlab = kSlabBytes;
+inline const uint64_t kSlab = slab_bytes();
 
 /// What memory that holds no slab reads as.
 #ifdef SLUICE_POISON
@@ -94,10 +94,10 @@ private:
 /// so that the table has 39 slabs, the last of which reaches past the end of the file.
 class RowWindowFixture : public testing::TestWithParam<storage::Access> {
 protected:
-    static constexpr uint64_t kFileBytes = 40 * kSlab + 1000;
+    static inline const uint64_t kFileBytes = 40 * kSlab + 1000;
     static constexpr uint64_t kResidue = 5000;
-    static constexpr uint64_t kOffset = 2 * kSlab + kResidue;
-    static constexpr uint64_t kBytes = kFileBytes - 300 - kOffset;
+    static inline const uint64_t kOffset = 2 * kSlab + kResidue;
+    static inline const uint64_t kBytes = kFileBytes - 300 - kOffset;
     static constexpr uint64_t kSlabs = 39;
     static constexpr size_t kRow = 100; ///< bytes, where a test does not care
 
