@@ -1,18 +1,27 @@
 #!/usr/bin/env bash
 # Builds everything and runs the tests.
-#   scripts/test.sh [--preset release|asan|tsan] [ctest arguments...]
+#   scripts/test.sh [--preset release|asan|tsan] [--selected] [ctest arguments...]
+# With --selected only what continuous integration runs under sanitizers: unit tests and a few gates.
 # The exit code and the last lines are ctest's.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 preset=release
+targets=()
 ctest_arguments=()
 
 parse_arguments() {
     while (($#)); do
         case $1 in
-        -h | --help) echo "usage: scripts/test.sh [--preset release|asan|tsan] [ctest arguments...]"; exit 0 ;;
+        -h | --help)
+            echo "usage: scripts/test.sh [--preset release|asan|tsan] [--selected] [ctest arguments...]"
+            exit 0
+            ;;
+        --selected)
+            targets=(sanitized_tests)
+            ctest_arguments+=(-L 'unit|sanitized')
+            ;;
         --preset)
             (($# > 1)) || usage_error "--preset needs a name: release, asan or tsan."
             preset=$2
@@ -35,7 +44,7 @@ main() {
     "$sluice_root/scripts/get-llama.sh" >&2
     "$sluice_root/scripts/get-page-libraries.sh" >&2 || note "going on without them."
     configure "$preset" yes
-    build "$preset"
+    build "$preset" ${targets[@]+"${targets[@]}"}
 
     local ctest=(ctest --preset "$preset" -j2 --output-on-failure --no-tests=error)
     # GCC 12's ThreadSanitizer cannot start where the kernel randomises more bits of an address than it knows.
