@@ -92,14 +92,26 @@ TEST(RunPlan, PhoneOf8GiBStreamsRowsToo) {
     EXPECT_LE(plan.peak_bytes, *plan.budget_bytes);
 }
 
-TEST(RunPlan, LaptopOf16GiBHoldsWhatFits) {
+TEST(RunPlan, LaptopOf16GiBStreamsWhatFitsIntoACacheOfAllOfIt) {
     Model small;
     small.experts = 6 * kGiB;
-    const RunPlan plan =
-        decided({}, {.has_experts = true, .usable_memory = 13 * kGiB, .processors = {.cores = 8}}, small);
+    const PlanFacts laptop{.has_experts = true, .usable_memory = 13 * kGiB, .processors = {.cores = 8}};
+    const RunPlan plan = decided({}, laptop, small);
+    EXPECT_EQ(plan.model.stream, StreamMode::Force);
+    EXPECT_EQ(*plan.model.cache_bytes, 6 * kGiB);
+    EXPECT_FALSE(plan.model.row_stream);
+    EXPECT_NE(reason_of("--moe-stream", plan).find("answers before all are read"), std::string::npos);
+}
+
+TEST(RunPlan, WhatRunsForLongHoldsWhatFits) {
+    Model small;
+    small.experts = 6 * kGiB;
+    const PlanFacts laptop{.has_experts = true, .usable_memory = 13 * kGiB, .processors = {.cores = 8}};
+    const RunPlan plan = decided({.long_lived = true}, laptop, small);
     EXPECT_EQ(plan.model.stream, StreamMode::Never);
     EXPECT_FALSE(plan.model.cache_bytes);
-    EXPECT_TRUE(has_flag(plan, "--no-moe-stream"));
+    EXPECT_NE(reason_of("--no-moe-stream", plan).find("runs for long"), std::string::npos);
+    EXPECT_EQ(decided({.long_lived = true}, laptop).model.stream, StreamMode::Force) << "17 GiB of experts";
 }
 
 /// The facts of a machine whose /proc and /sys say `memory`.
@@ -161,7 +173,7 @@ TEST(RunPlan, SmallGroupIsHeldToAllButAShareOfItself) {
     const storage::MemoryFacts memory{
         .total = 64 * kGiB, .available = 50 * kGiB, .groups = {{.limit = 200 * kMiB, .usage = kMiB}}};
     const RunPlan plan = decided({}, facts_of(memory), tiny);
-    EXPECT_EQ(plan.model.stream, StreamMode::Never) << "it fits";
+    EXPECT_EQ(*plan.model.cache_bytes, 14 * kMiB) << "it fits";
     EXPECT_GT(*plan.budget_bytes, 180 * kMiB);
     EXPECT_EQ(plan.budget_source,
               "199 MiB can be used now, 13 MiB of them are left to others in the control group of 200 MiB");
@@ -400,8 +412,8 @@ TEST(RunPlan, EveryChoiceHasAReasonAndTheCommandSaysThemAll) {
     }
     const std::string command = telemetry::plan_command(plan);
     EXPECT_EQ(command.find("sluice run -m 'a model.gguf' "), 0U) << command;
-    for (const char *flag : {"--moe-stream", "--cache-mb ", "--threads 2", "--io-depth ", "--ctx-size 4096",
-                             "--ubatch-size 512"}) {
+    for (const char *flag :
+         {"--moe-stream", "--cache-mb ", "--threads 2", "--ctx-size 4096", "--ubatch-size 512"}) {
         EXPECT_NE(command.find(flag), std::string::npos) << command;
     }
 }

@@ -121,7 +121,7 @@ TEST(TelemetryDocs, EveryLineOfARunHasItsPattern) {
          {Strings{"--moe-stream", "--cache-mb", "2"}, Strings{"--moe-stream"}, Strings{"--no-moe-stream"},
           Strings{"--moe-stream", "--no-direct"}, Strings{"--moe-stream", "--lookahead", "4"},
           Strings{"--moe-stream", "--row-stream"}, Strings{"--moe-stream", "--n-expert-used", "2"},
-          Strings{"--moe-stream", "--repack-experts"}, Strings{"--moe-stream", "--dense-weights", "mmap"}}) {
+          Strings{"--moe-stream", "--dense-weights", "mmap"}}) {
         Strings arguments = {"run", "-t", "1", "-n", "40"};
         arguments.insert(arguments.end(), mode.begin(), mode.end());
         const ChildResult result = sluice(arguments);
@@ -140,7 +140,7 @@ TEST(TelemetryDocs, EveryLineOfARunHasItsPattern) {
     }
     EXPECT_EQ(seen, (std::set<std::string>{"compute", "generation", "lossy", "memory", "mode", "moe-cache",
                                            "moe-hot-set", "moe-lookahead", "moe-repack", "moe-rows",
-                                           "moe-stream", "plan", "prefill", "rows", "sluice"}));
+                                           "moe-stream", "plan", "prefill", "rows", "settled", "sluice"}));
 }
 
 TEST(TelemetryDocs, SummaryHasThePagesOrder) {
@@ -149,8 +149,8 @@ TEST(TelemetryDocs, SummaryHasThePagesOrder) {
     for (const std::string &line : result.err_lines()) {
         order.push_back(line.substr(0, line.find(':')));
     }
-    EXPECT_EQ(order, (Strings{"plan", "mode", "generation", "prefill", "moe-stream", "moe-cache", "memory",
-                              "compute"}));
+    EXPECT_EQ(order, (Strings{"plan", "mode", "generation", "prefill", "moe-stream", "moe-cache",
+                              "moe-lookahead", "settled", "memory", "compute"}));
 }
 
 TEST(TelemetryDocs, TableHasThePagesKeysAndColumnsInItsOrder) {

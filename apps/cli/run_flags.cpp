@@ -139,13 +139,7 @@ void add_reading_flags(CLI::App &command, RunFlags &flags) {
                     "Reads of experts in flight with io_uring (default: the run finds out)")
         ->check(CLI::Range(1, 1024));
     command.add_flag("--no-direct", flags.no_direct, "Read through the page cache");
-    CLI::Option *as_in_file =
-        command.add_flag("--no-repack", flags.no_repack, "Keep dense weights in the file's layout");
-    command
-        .add_flag("--repack-experts", flags.repack_experts,
-                  "Give streamed experts the layout of ggml's fastest kernels when first used; pays only "
-                  "where hardly any is read twice")
-        ->excludes(as_in_file);
+    command.add_flag("--no-repack", flags.no_repack, "Keep weights in the file's layout");
 }
 
 void add_guess_flags(CLI::App &command, RunFlags &flags) {
@@ -269,7 +263,6 @@ PlanRequest plan_request(const RunFlags &flags) {
     options.io_depth = flags.io_depth.value_or(options.io_depth);
     options.direct = !flags.no_direct;
     options.repack = !flags.no_repack;
-    options.repack_experts = flags.repack_experts;
     request.session = flags.session;
     request.session.ubatch_tokens = flags.ubatch.value_or(request.session.ubatch_tokens);
     if (flags.ram_mb) {

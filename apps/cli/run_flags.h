@@ -43,7 +43,6 @@ struct RunFlags {
     bool automatic = false; ///< changes nothing: it is the default
     bool no_direct = false;
     bool no_repack = false;
-    bool repack_experts = false;
     std::optional<std::string> csv;
     std::optional<std::string> progress;
     std::optional<std::string> decode_trace;

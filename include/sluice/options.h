@@ -96,7 +96,7 @@ struct ModelOptions {
     bool repack = true; ///< let llama.cpp repack dense weights for its fastest kernels
     /// While streaming, give each expert slice the layout of those kernels too, when it is first used after
     /// it was read. The output is then that of a resident run that repacks; without it, of one that leaves
-    /// experts as in the file. Needs `repack`.
+    /// experts as in the file. Pays only where nothing is evicted: a plan sets it there. Needs `repack`.
     bool repack_experts = false;
     /// Told every routing decision when experts are streamed; null: nobody. It outlives the model.
     IRouteSink *route_sink = nullptr;

@@ -16,9 +16,10 @@ struct PlanRequest {
     ModelOptions model = {};
     SessionOptions session = {}; ///< threads, context_tokens: given if above 0
     std::optional<uint64_t> ram_bytes =
-        {};                        ///< ceiling on all that the process holds; empty: what is free now
+        {};                    ///< ceiling on all that the process holds; empty: what is free now
     bool rows_given = false;   ///< model.row_stream
     bool ubatch_given = false; ///< session.ubatch_tokens
+    bool long_lived = false;   ///< it will answer for long, as a server does: then loading is won back
 };
 
 /// One line of the memory plan.
@@ -50,9 +51,11 @@ struct RunPlan {
 };
 
 /// Reads the file's header and the machine's facts, tries the model out on paper, and decides. Never chooses
-/// anything that changes the text. Takes about as long as reading the vocabulary, allocates no weights.
-/// Errors: as Model::load; OutOfMemory when even the least does not fit, with what is missing and the flag
-/// that frees the most.
+/// anything lossy. Where every expert will stay in memory it gives experts the layout that llama.cpp gives
+/// them there (ModelOptions::repack_experts), so that the text is that of llama.cpp's default; elsewhere it
+/// is that of the file's layout. Takes about as long as reading the vocabulary, allocates no weights. Errors:
+/// as Model::load; OutOfMemory when even the least does not fit, with what is missing and the flag that frees
+/// the most.
 Result<RunPlan> plan_run(const PlanRequest &request);
 
 } // namespace sluice

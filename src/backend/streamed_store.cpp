@@ -127,11 +127,8 @@ void StreamedStore::find_layout(StreamedTensor &streamed) {
     const ggml_tensor *bank = streamed.tensor;
     const auto [known, is_new] = layouts_.try_emplace({bank->type, bank->ne[0], bank->ne[1], bank->ne[2]});
     if (is_new) {
-        std::string why;
+        std::string why; // it stays as in the file, as it does in stock
         known->second = ExpertLayout::find(bank, why);
-        if (known->second == nullptr) {
-            say_once("--repack-experts leaves some experts as they are in the file: " + why);
-        }
     }
     streamed.layout = known->second;
 }

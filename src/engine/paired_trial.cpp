@@ -11,6 +11,9 @@ namespace {
 constexpr double kOfMedianDistance = 1.4826;
 /// A median of normal values varies by this more than their mean.
 constexpr double kOfMedian = 1.25;
+/// The first token with the change over the one before; both of a four over both without it.
+constexpr double kHopeless = 1.5;
+constexpr double kClearlyWorse = 1.15;
 /// No clock and no machine repeats itself more exactly.
 constexpr double kLeastSpread = 0.005;
 
@@ -31,15 +34,16 @@ double median_distance(std::vector<double> values, double from) {
 
 Verdict PairedTrial::add(double seconds) {
     pending_.push_back(std::log(std::max(seconds, 1e-9)));
+    if (is_hopeless()) {
+        shifts_.push_back(pending_[1] - pending_[0]);
+        return Verdict::NotBetter;
+    }
     if (pending_.size() < 4) {
         return Verdict::Undecided;
     }
     const double first = pending_[0];
     const double last = pending_[3];
-    if (shifts_.empty()) {
-        worst_without_ = std::max(first, last);
-        best_with_ = std::min(pending_[1], pending_[2]);
-    }
+    gap_ = std::min(pending_[1], pending_[2]) - std::max(first, last);
     shifts_.push_back((pending_[1] + pending_[2] - first - last) / 2);
     repeats_.push_back(first - last);
     repeats_.push_back(pending_[1] - pending_[2]);
@@ -59,18 +63,16 @@ double PairedTrial::error() const {
            std::sqrt(static_cast<double>(shifts_.size()));
 }
 
-/// Half as slow again, twice: more tokens would only be lost.
+/// The very first token with the change took far longer: more of them would only be lost. Should it have been
+/// an accident, the change is tried again in the next round.
 bool PairedTrial::is_hopeless() const {
-    return best_with_ - worst_without_ > std::log(1.5);
+    return shifts_.empty() && pending_.size() == 2 && pending_[1] - pending_[0] > std::log(kHopeless);
 }
 
 Verdict PairedTrial::judge() const {
-    if (is_hopeless()) {
-        return Verdict::NotBetter;
-    }
     const size_t fours = shifts_.size();
     if (fours < 3) {
-        return Verdict::Undecided;
+        return gap_ > std::log(kClearlyWorse) ? Verdict::NotBetter : Verdict::Undecided;
     }
     const double enough = std::log(1 - kLeastGain);
     const double where = location();

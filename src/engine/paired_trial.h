@@ -46,9 +46,8 @@ private:
 
     std::vector<double> pending_; ///< logarithms of the times of the four that is being measured
     std::vector<double> shifts_;  ///< of each four: logarithm of the time with the change over that without
+    double gap_ = 0;              ///< of the last four: the best with the change over the worst without
     std::vector<double> repeats_; ///< differences of tokens of one four that were computed alike
-    double worst_without_ = 0;    ///< of the first four
-    double best_with_ = 0;
 };
 
 } // namespace sluice::engine

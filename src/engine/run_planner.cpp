@@ -46,6 +46,7 @@ private:
     void set_budget();
     void choose_threads();
     void choose_reading();
+    Status measure(bool streaming);
     Status choose_mode_and_needs();
     Status fit_streaming();
     Status try_rows(const std::string &why);
@@ -63,6 +64,7 @@ private:
     Error does_not_fit();
     void choose_cache();
     void warn_below_working_set();
+    void choose_layout();
     void list_memory();
     void note_settings();
     void choose(std::string flag, std::string reason, bool given = false, bool measured = true) {
@@ -124,7 +126,8 @@ void Decider::choose_reading() {
     }
     std::vector<std::string> flags;
     if (model.io_engine != IoEngine::Auto) {
-        flags.emplace_back(model.io_engine == IoEngine::Threads ? "--io-engine threads" : "--io-engine uring");
+        flags.emplace_back(model.io_engine == IoEngine::Threads ? "--io-engine threads"
+                                                                : "--io-engine uring");
     }
     if (model.io_threads > 0) {
         flags.push_back(fmt::format("--io-threads {}", model.io_threads));
@@ -137,36 +140,44 @@ void Decider::choose_reading() {
            given ? "given" : "how to read, and whether to look ahead, is found out while it runs", given);
 }
 
+Status Decider::measure(bool streaming) {
+    auto needs = needs_of_(plan_.model, plan_.session, streaming);
+    if (!needs) {
+        return fail(needs.error());
+    }
+    needs_ = std::move(*needs);
+    return {};
+}
+
 Status Decider::choose_mode_and_needs() {
-    const bool asked = request_.model.stream != StreamMode::Auto;
-    bool stream = request_.model.stream == StreamMode::Force;
-    std::string reason = request_.model.stream == StreamMode::Force   ? "asked for by --moe-stream"
-                         : request_.model.stream == StreamMode::Never ? "asked for by --no-moe-stream"
-                                                                      : "the model has no routed experts";
-    if (!asked && facts_.has_experts) {
-        auto resident = needs_of_(plan_.model, plan_.session, false);
-        if (!resident) {
-            return fail(resident.error());
+    const StreamMode asked = request_.model.stream;
+    bool stream = asked == StreamMode::Force || (asked == StreamMode::Auto && facts_.has_experts);
+    std::string reason = asked == StreamMode::Force   ? "asked for by --moe-stream"
+                         : asked == StreamMode::Never ? "asked for by --no-moe-stream"
+                                                      : "the model has no routed experts";
+    if (auto measured = measure(stream); !measured) {
+        return measured;
+    }
+    if (stream && asked == StreamMode::Auto) {
+        const uint64_t all = with_overhead(needs_.fixed_bytes() + needs_.cache_useful_bytes);
+        const bool fits = plan_.budget_bytes && all <= *plan_.budget_bytes;
+        reason =
+            !plan_.budget_bytes ? "free memory could not be measured, and streaming is safe whatever it is"
+            : fits ? "every expert will fit in memory, and a streamed run answers before all are read"
+                   : fmt::format("with every expert in memory it would take {} MiB, and {} MiB are allowed",
+                                 mebibytes(all), mebibytes(*plan_.budget_bytes));
+        if (fits && request_.long_lived) {
+            stream = false;
+            reason = "all of it fits in memory, and what runs for long wins back what loading takes";
+            if (auto measured = measure(stream); !measured) {
+                return measured;
+            }
         }
-        needs_ = std::move(*resident);
-        const uint64_t all = with_overhead(needs_.fixed_bytes());
-        stream = !plan_.budget_bytes || all > *plan_.budget_bytes;
-        reason = !plan_.budget_bytes
-                     ? "free memory could not be measured, and streaming is safe whatever it is"
-                     : fmt::format("held in memory the model would take {} MiB, and {} MiB are allowed",
-                                   mebibytes(all), mebibytes(*plan_.budget_bytes));
     }
     plan_.model.mode_reason = reason;
     plan_.model.stream = stream ? StreamMode::Force : StreamMode::Never;
-    choose(stream ? "--moe-stream" : "--no-moe-stream", reason, asked,
-           asked || !facts_.has_experts || plan_.budget_bytes.has_value());
-    if (stream || asked || !facts_.has_experts) {
-        auto needs = needs_of_(plan_.model, plan_.session, stream);
-        if (!needs) {
-            return fail(needs.error());
-        }
-        needs_ = std::move(*needs);
-    }
+    choose(stream ? "--moe-stream" : "--no-moe-stream", reason, asked != StreamMode::Auto,
+           asked != StreamMode::Auto || !facts_.has_experts || plan_.budget_bytes.has_value());
     return {};
 }
 
@@ -238,25 +249,17 @@ Status Decider::try_rows(const std::string &why) {
 Status Decider::shrink() {
     constexpr uint32_t kLeastUbatch = 64;
     constexpr uint32_t kLeastContext = 1024;
-    const auto again = [this]() -> Status {
-        auto needs = needs_of_(plan_.model, plan_.session, true);
-        if (!needs) {
-            return fail(needs.error());
-        }
-        needs_ = std::move(*needs);
-        return {};
-    };
     while (!least_fits() && !request_.ubatch_given && plan_.session.ubatch_tokens > kLeastUbatch) {
         plan_.session.ubatch_tokens /= 2;
         ubatch_reason_ = "halved until the least cache fits";
-        if (auto measured = again(); !measured) {
+        if (auto measured = measure(true); !measured) {
             return measured;
         }
     }
     while (!least_fits() && request_.session.context_tokens == 0 && needs_.context_tokens > kLeastContext) {
         plan_.session.context_tokens = needs_.context_tokens / 2;
         context_reason_ = "the default, halved until the least cache fits";
-        if (auto measured = again(); !measured) {
+        if (auto measured = measure(true); !measured) {
             return measured;
         }
     }
@@ -333,6 +336,16 @@ void Decider::choose_cache() {
         choose(fmt::format("--cache-mb {}", mebibytes(cache)), reason, given,
                given || plan_.budget_bytes.has_value());
         warn_below_working_set();
+        choose_layout();
+    }
+}
+
+/// Repacked once and then used again and again it pays; read and repacked again and again it does not.
+void Decider::choose_layout() {
+    if (*plan_.model.cache_bytes >= needs_.cache_useful_bytes && plan_.model.repack) {
+        plan_.model.repack_experts = true;
+        choose("", "experts get the layout of ggml's fastest kernels when first used, as in memory: none is "
+                   "evicted");
     }
 }
 

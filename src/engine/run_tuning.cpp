@@ -35,8 +35,8 @@ std::vector<Knob> RunTuning::make_knobs() {
         add_thread_knob(knobs);
     }
     if (model_.store != nullptr && owns_reading_) {
-        add_reading_knob(knobs);
         add_lookahead_knob(knobs);
+        add_reading_knob(knobs);
     }
     return knobs;
 }
@@ -99,12 +99,12 @@ std::optional<size_t> RunTuning::choice(std::optional<size_t> knob, std::span<co
     return knob ? std::optional(setting[*knob]) : std::nullopt;
 }
 
-/// For tests: another setting for each batch, all combinations in turn.
-std::vector<size_t> RunTuning::restless_setting() {
+/// For tests: another setting for each batch, all combinations in turn. Knobs in the order they were made in.
+std::vector<size_t> RunTuning::restless_setting() const {
     std::vector<size_t> setting;
     size_t number = batches_;
     for (const size_t choices :
-         {thread_knob_ ? threads_.size() : 0, readings_.size(), lookahead_knob_ ? size_t{2} : 0}) {
+         {thread_knob_ ? threads_.size() : 0, lookahead_knob_ ? size_t{2} : 0, readings_.size()}) {
         if (choices > 0) {
             setting.push_back(number % choices);
             number /= choices;

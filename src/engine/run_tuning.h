@@ -41,7 +41,7 @@ private:
     void add_reading_knob(std::vector<Knob> &knobs);
     void add_lookahead_knob(std::vector<Knob> &knobs);
     [[nodiscard]] std::vector<storage::ReadSetting> readings() const;
-    [[nodiscard]] std::vector<size_t> restless_setting();
+    [[nodiscard]] std::vector<size_t> restless_setting() const;
     [[nodiscard]] std::optional<size_t> choice(std::optional<size_t> knob,
                                                std::span<const size_t> setting) const;
     void set_reading(const storage::ReadSetting &reading);

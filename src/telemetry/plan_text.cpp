@@ -78,7 +78,6 @@ std::string plan_command(const RunPlan &plan) {
     }
     command += plan.model.direct ? "" : " --no-direct";
     command += plan.model.repack ? "" : " --no-repack";
-    command += plan.model.repack_experts ? " --repack-experts" : "";
     return command;
 }
 
