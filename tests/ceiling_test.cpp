@@ -121,7 +121,7 @@ TEST(Ceiling, IsHeldWithoutAKillOrSwapAndTheTextIsThatOfTheModelInMemory) {
         const bool small_cache = run.err.find("more than the cache holds") != std::string::npos;
         const bool rows_on_storage = run.err.find("moe-rows:") != std::string::npos;
         EXPECT_EQ(small_cache, ceiling == kCeilings[0]) << run.err;
-        EXPECT_EQ(rows_on_storage, ceiling != kCeilings[2]) << run.err;
+        EXPECT_TRUE(rows_on_storage) << "it is free, and the cache gets larger" << run.err;
     }
 }
 

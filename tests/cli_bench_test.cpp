@@ -106,8 +106,8 @@ TEST(CliBench, MarkdownIsATable) {
                 StartsWith("| threads | mode | ms per token | quartiles | speed | prefill tokens/s | "
                            "load s | peak MiB | hit rate | MiB read per token |\n"
                            "|---|---|---|---|---|---|---|---|---|---|\n"
-                           "| 1 | resident | "));
-    EXPECT_THAT(result.out, HasSubstr("\n| 2 | resident | "));
+                           "| 1 | streaming | "));
+    EXPECT_THAT(result.out, HasSubstr("\n| 2 | streaming | "));
 }
 
 TEST(CliBench, SettingThatFailsIsToldAndTheOthersRun) {
@@ -115,7 +115,7 @@ TEST(CliBench, SettingThatFailsIsToldAndTheOthersRun) {
     const ChildResult result = bench({"--ram-mb", "16,200", "-t", "1", "-r", "2", "--json", dir / "b.json"});
     expect_failed(result, "1 of 2 settings failed");
     EXPECT_THAT(order_of(result).size(), 4U) << "one failure, two rounds of the other, and the end";
-    EXPECT_THAT(result.out, ContainsRegex("\n +16 +failed\n +200 +resident +[0-9.]+ "));
+    EXPECT_THAT(result.out, ContainsRegex("\n +16 +failed\n +200 +streaming +[0-9.]+ "));
     EXPECT_THAT(result.out,
                 ContainsRegex("\nfailed: --ctx-size 64 --threads 1 --ram-mb 16: .*MiB are missing"));
     const json settings = json::parse(read_text(dir / "b.json"))["settings"];

@@ -40,8 +40,8 @@ std::string text_of(const Arguments &arguments, const ChildOptions &options = {}
 // --------------------------------------------------------------------------------------------------
 
 TEST(CliRun, TextGoesToStdoutAndNumbersToStderr) {
-    const ChildResult result =
-        run({"--moe-stream", "--cache-mb", "8", "-n", "20", "--lookahead", "off", "--no-hot-set"});
+    const ChildResult result = run({"--moe-stream", "--cache-mb", "8", "-n", "20", "--lookahead", "off",
+                                    "--no-hot-set", "--io-threads", "4"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, StartsWith(story));
     EXPECT_GT(result.out.size(), story.size() + 1);

@@ -127,7 +127,7 @@ TEST(RunController, BeginsAsTheKnobsSay) {
     const RunController controller({{.name = "lookahead", .choices = {"off", "on"}, .start = 1}});
     EXPECT_THAT(controller.setting(), testing::ElementsAre(1));
     EXPECT_EQ(controller.outcome().front().choice, "on");
-    EXPECT_EQ(controller.outcome().front().why, "nothing else was tried");
+    EXPECT_EQ(controller.outcome().front().why, "others unmeasured");
 }
 
 TEST(RunController, TriesNothingWhileCachesFill) {

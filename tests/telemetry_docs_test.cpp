@@ -72,6 +72,7 @@ std::regex pattern_of(const std::string &line) {
                                                                     {"REASON", ".+"},
                                                                     {"WHY", ".+"},
                                                                     {"NAME", ".+"},
+                                                                    {"CHOICE", ".+"},
                                                                     {"WHETHER", "(on|off)"},
                                                                     {"FLAGS", "--.+"},
                                                                     {"COMMAND", ".+"},
@@ -150,7 +151,7 @@ TEST(TelemetryDocs, SummaryHasThePagesOrder) {
         order.push_back(line.substr(0, line.find(':')));
     }
     EXPECT_EQ(order, (Strings{"plan", "mode", "generation", "prefill", "moe-stream", "moe-cache",
-                              "moe-lookahead", "settled", "memory", "compute"}));
+                              "moe-repack", "moe-lookahead", "settled", "memory", "compute"}));
 }
 
 TEST(TelemetryDocs, TableHasThePagesKeysAndColumnsInItsOrder) {

@@ -162,7 +162,7 @@ std::vector<SettledSetting> RunController::outcome() const {
             }
         }
         if (settled.why.empty()) {
-            settled.why = "nothing else was tried";
+            settled.why = "others unmeasured";
         }
         all.push_back(std::move(settled));
     }
