@@ -123,9 +123,8 @@ void add_cache_flags(CLI::App &command, RunFlags &flags) {
 
 void add_reading_flags(CLI::App &command, RunFlags &flags) {
     command
-        .add_option(
-            "--io-threads", flags.io_threads,
-            "Threads that read experts, instead of io_uring (default: the run finds out)")
+        .add_option("--io-threads", flags.io_threads,
+                    "Threads that read experts, instead of io_uring (default: the run finds out)")
         ->check(CLI::Range(1, 64));
     const std::map<std::string, IoEngine> engines{
         {"auto", IoEngine::Auto}, {"uring", IoEngine::Uring}, {"threads", IoEngine::Threads}};

@@ -18,7 +18,7 @@ struct LookaheadStats {
     uint64_t bytes = 0;   ///< of those slices
     uint64_t used = 0;    ///< of those reads, asked for while still there
     uint64_t late = 0;    ///< of those used, still on their way when asked for
-    bool on = false; ///< this session's tokens are computed with it
+    bool on = false;      ///< this session's tokens are computed with it
 };
 
 /// What came of beginning with what an earlier run held.
@@ -142,7 +142,7 @@ struct NodeSample {
 struct SettledSetting {
     std::string name;   ///< such as "threads"
     std::string choice; ///< what is kept, such as "2"
-    std::string why;    ///< what others were found to do, such as "1 takes 40 % longer", or that none was tried
+    std::string why; ///< what others were found to do, such as "1 takes 40 % longer", or that none was tried
 };
 
 /// A snapshot of a session.

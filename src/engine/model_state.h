@@ -21,8 +21,8 @@ struct common_chat_templates;
 
 namespace sluice::engine {
 
-/// Reads of slices in flight to begin with, where nobody said how many: deep enough for a device, and no deeper,
-/// since a slice that is waited for comes the later the more are read beside it.
+/// Reads of slices in flight to begin with, where nobody said how many: deep enough for a device, and no
+/// deeper, since a slice that is waited for comes the later the more are read beside it.
 inline constexpr int kRingDepth = 4;
 /// Threads to begin with, where threads read. They take longer to get going, so it takes more.
 inline constexpr int kReaderThreads = 8;

@@ -153,7 +153,8 @@ void RunController::rest() {
 std::vector<SettledSetting> RunController::outcome() const {
     std::vector<SettledSetting> all;
     for (size_t knob = 0; knob < knobs_.size(); ++knob) {
-        SettledSetting settled{.name = knobs_[knob].name, .choice = knobs_[knob].choices[settled_[knob]], .why = {}};
+        SettledSetting settled{
+            .name = knobs_[knob].name, .choice = knobs_[knob].choices[settled_[knob]], .why = {}};
         for (size_t choice = 0; choice < knobs_[knob].choices.size(); ++choice) {
             const auto &finding = findings_[knob][choice];
             if (choice != settled_[knob] && finding && finding->gain) {

@@ -48,7 +48,7 @@ struct GateConfig {
     BatchKind batch = BatchKind::Tokens; ///< other kinds ignore prompt, drawn and prompts
     uint32_t lookahead = 0;              ///< experts guessed for each layer, if the gate decides
     Decides decides = Decides::Gate;
-    bool experts = true;                 ///< the model has some, and they must have been streamed
+    bool experts = true; ///< the model has some, and they must have been streamed
     /// Called on the streamed side before each decode, with how many there were so far; may be empty.
     std::function<void(Model &, size_t)> before_decode = {};
 };
