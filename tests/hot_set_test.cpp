@@ -1,6 +1,6 @@
 // The file that tells a run what the one before held in its cache.
 
-#include "engine/hot_set.h"
+#include "residency/hot_set.h"
 #include "support/temp_file.h"
 
 #include <filesystem>
@@ -8,11 +8,8 @@
 #include <string>
 #include <vector>
 
-namespace sluice::engine {
+namespace sluice::residency {
 namespace {
-
-using residency::Bank;
-using residency::SliceKey;
 
 const FileIdentity kFile{.path = "/models/some.gguf", .bytes = 1000, .modified = 77};
 
@@ -66,7 +63,7 @@ TEST(HotSet, DamageGivesNothing) {
 }
 
 TEST(HotSet, IsReadInFileOrderAsFarAsEachClassHasSlots) {
-    residency::SlotPlan plan;
+    SlotPlan plan;
     plan.classes = {{.stride = 16, .slots = 1}, {.stride = 32, .slots = 2}};
     plan.class_of_bank = {0, 1};
     const std::vector<SliceKey> hottest_first{{0, 5}, {1, 6}, {0, 1}, {1, 2}, {1, 0}};
@@ -74,9 +71,9 @@ TEST(HotSet, IsReadInFileOrderAsFarAsEachClassHasSlots) {
 }
 
 TEST(HotSet, SlicesOfABankWithoutSlotsAreNotRead) {
-    residency::SlotPlan plan;
+    SlotPlan plan;
     plan.classes = {{.stride = 16, .slots = 2}};
-    plan.class_of_bank = {residency::kNoClass, 0};
+    plan.class_of_bank = {kNoClass, 0};
     EXPECT_EQ(reading_order(std::vector<SliceKey>{{0, 5}, {1, 6}}, banks(), plan),
               (std::vector<SliceKey>{{1, 6}}));
 }
@@ -97,4 +94,4 @@ TEST(HotSet, IdentityChangesWithTheFile) {
 }
 
 } // namespace
-} // namespace sluice::engine
+} // namespace sluice::residency

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 namespace sluice::engine {
+
+using residency::auto_cache_bytes;
+using residency::CacheFacts;
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;

@@ -1,14 +1,14 @@
 // How the expert cache answers when memory gets short while a run goes on, on machines that are only
 // imagined.
 
-#include "engine/planner.h"
-#include "engine/pressure.h"
+#include "residency/memory_limits.h"
+#include "residency/pressure.h"
 #include "support/expert_cache_fixture.h"
 
 #include <gtest/gtest.h>
 #include <thread>
 
-namespace sluice::engine {
+namespace sluice::residency {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20U;
@@ -245,4 +245,4 @@ TEST_P(Pressure, LooksNoOftenerThanAskedTo) {
 INSTANTIATE_TEST_SUITE_P(Access, Pressure, testing::Values(storage::Access::Buffered), test::access_name);
 
 } // namespace
-} // namespace sluice::engine
+} // namespace sluice::residency

@@ -1,6 +1,6 @@
 // What a run settles on, by scripted times of tokens.
 
-#include "engine/run_controller.h"
+#include "backend/run_controller.h"
 
 #include <cmath>
 #include <functional>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-namespace sluice::engine {
+namespace sluice::backend {
 namespace {
 
 using testing::HasSubstr;
@@ -217,4 +217,4 @@ TEST(RunController, WithNothingToDecideItTriesNothing) {
 }
 
 } // namespace
-} // namespace sluice::engine
+} // namespace sluice::backend

@@ -4,9 +4,10 @@
 //
 //   stock_logits MODEL OUT THREADS UBATCH PROMPT_TOKENS DRAWN_TOKENS PROMPTS repack|repack-all|no-repack
 //   BATCH
-// (BATCH: tokens|sequences|embeddings)
+// (BATCH: one of kBatchNames)
 
 #include "support/gate_batch.h"
+#include "support/gate_contexts.h"
 #include "support/gate_prompt.h"
 
 #include "ggml-backend-impl.h"
@@ -89,11 +90,16 @@ bool run(const Arguments &arguments, llama_context *context, size_t vocabulary, 
     return true;
 }
 
-bool run_batches(sluice::test::BatchKind kind, llama_context *context, size_t vocabulary, std::FILE *out) {
+bool run_batches(const Arguments &arguments, llama_context *context, size_t vocabulary, std::FILE *out) {
+    using sluice::test::BatchKind;
     std::vector<float> logits;
-    const bool decoded = kind == sluice::test::BatchKind::Sequences
-                             ? sluice::test::decode_sequences(context, vocabulary, logits)
-                             : sluice::test::decode_embeddings(context, vocabulary, logits);
+    const bool decoded =
+        arguments.kind == BatchKind::Sequences ? sluice::test::decode_sequences(context, vocabulary, logits)
+        : arguments.kind == BatchKind::Embeddings
+            ? sluice::test::decode_embeddings(context, vocabulary, logits)
+            : sluice::test::decode_in_contexts(arguments.kind,
+                                               const_cast<llama_model *>(llama_get_model(context)),
+                                               arguments.threads, logits);
     return decoded && std::fwrite(logits.data(), sizeof(float), logits.size(), out) == logits.size();
 }
 
@@ -104,7 +110,7 @@ int main(int argc, char **argv) {
         std::fprintf(
             stderr,
             "usage: stock_logits MODEL OUT THREADS UBATCH PROMPT DRAWN PROMPTS repack|repack-all|no-repack "
-            "tokens|sequences|embeddings\n");
+            "BATCH\n");
         return 2;
     }
     const Arguments arguments{argv[1],
@@ -150,7 +156,7 @@ int main(int argc, char **argv) {
     const auto vocabulary = static_cast<size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model)));
     const bool computed = arguments.kind == sluice::test::BatchKind::Tokens
                               ? run(arguments, context, vocabulary, out)
-                              : run_batches(arguments.kind, context, vocabulary, out);
+                              : run_batches(arguments, context, vocabulary, out);
     const bool ok = computed && std::fclose(out) == 0;
     llama_free(context);
     llama_model_free(model);

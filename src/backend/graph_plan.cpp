@@ -152,6 +152,7 @@ void GraphPlan::find_decisions(const ggml_cgraph *graph) {
         decisions_.back().last_use = i;
     }
     for (Decision &decision : decisions_) {
+        tokens_ = std::max(tokens_, decision.ids->ne[1]);
         const ggml_tensor *producer = view_root(decision.ids);
         for (int i = 0; i < graph->n_nodes; ++i) {
             decision.known_after = graph->nodes[i] == producer ? i : decision.known_after;
@@ -287,6 +288,9 @@ void GraphPlan::copy_next_router(size_t index) {
 
 void GraphPlan::rewrite_gather(ggml_tensor *node) {
     gathers_.push_back(std::make_unique<RowFetch>(node, *store_.find(node->src[0]), store_));
+    if (decisions_.empty()) {
+        tokens_ = std::max(tokens_, ggml_nelements(node->src[1]));
+    }
     const NodeContext context{.plan = this, .rows = gathers_.back().get()};
     add_custom("fetch_rows", fetch_rows, context);
     nodes_.push_back(node);

@@ -39,6 +39,9 @@ public:
     void finish();
 
     [[nodiscard]] StreamedStore &store() const { return store_; }
+    /// Tokens that the graph computes: the most that one routing decision is about, or one gather of rows if
+    /// there is none.
+    [[nodiscard]] int64_t tokens() const { return tokens_; }
     [[nodiscard]] uint64_t uid() const { return uid_; }
 
 private:
@@ -105,6 +108,7 @@ private:
 
     StreamedStore &store_;
     uint64_t uid_ = 0;
+    int64_t tokens_ = 0;
     std::unique_ptr<ggml_context, ContextDeleter> context_; ///< owns the custom nodes
     std::vector<ggml_tensor *> nodes_;
     ggml_cgraph graph_{};

@@ -3,6 +3,7 @@
 #include "backend/graph_plan.h"
 #include "backend/overlap.h"
 #include "backend/step_clock.h"
+#include "backend/stream_runtime.h"
 #include "backend/streaming_device.h"
 
 #include "ggml-backend-impl.h"
@@ -30,7 +31,8 @@ struct InterceptedBackend : ggml_backend {
     PlanCache plans{kPlansKept};
     std::optional<Error> error; ///< of the last graph
     GraphTotals totals;
-    NodeSink node_sink; ///< empty: nodes are not traced
+    int most_threads = 0; ///< that the runtime may choose from; 0: it may not
+    NodeSink node_sink;   ///< empty: nodes are not traced
 };
 
 InterceptedBackend &self(ggml_backend_t backend) {
@@ -112,6 +114,66 @@ ggml_status compute(InterceptedBackend &backend, ggml_cgraph *graph, const Store
     return status;
 }
 
+/// Keeps why the graph failed, for this backend and for its model. Whoever made the context sees a code only,
+/// so the log has it as well.
+ggml_status fail_graph(InterceptedBackend &backend, const StreamedStore &store, Error error) {
+    GGML_LOG_ERROR("sluice: %s\n", error.message.c_str());
+    if (store.runtime != nullptr) {
+        store.runtime->note_error(error);
+    }
+    const bool no_memory = error.code == ErrorCode::OutOfMemory;
+    backend.error = std::move(error);
+    return no_memory ? GGML_STATUS_ALLOC_FAILED : GGML_STATUS_FAILED;
+}
+
+Result<GraphPlan *> prepare(InterceptedBackend &backend, GraphPlan *plan, const ggml_cgraph *graph,
+                            StreamedStore &store) {
+    if (store.runtime != nullptr) {
+        if (auto ready = store.runtime->before_graph(graph); !ready) {
+            return fail(ready.error());
+        }
+    }
+    if (plan == nullptr) {
+        auto built = GraphPlan::build(graph, store);
+        if (!built) {
+            return fail(built.error());
+        }
+        plan = backend.plans.keep(std::move(*built));
+    }
+    if (store.runtime != nullptr) {
+        if (const int threads = store.runtime->begin(plan->tokens(), backend.most_threads); threads > 0) {
+            ggml_backend_cpu_set_n_threads(backend.inner, threads);
+        }
+    }
+    return plan;
+}
+
+ggml_status run_streamed(InterceptedBackend &backend, GraphPlan *known, ggml_cgraph *graph,
+                         StreamedStore &store) {
+    const GraphMeter meter(store, backend.totals);
+    store.take_error(); // each graph starts without another's
+    const auto plan = prepare(backend, known, graph, store);
+    if (!plan) {
+        return fail_graph(backend, store, plan.error());
+    }
+    ++store.counters.graphs;
+    const ggml_status status = compute(backend, (*plan)->rewritten(), &store.counters);
+    (*plan)->finish();
+    auto error = store.take_error();
+    if (store.runtime != nullptr) {
+        store.runtime->after_graph(!error && status == GGML_STATUS_SUCCESS);
+    }
+    if (!error) {
+        backend.error.reset();
+        return status;
+    }
+    if (store.cache() != nullptr) {
+        store.cache()->wait_idle(); // the next graph must not meet reads that failed on account of this one
+    }
+    fail_graph(backend, store, std::move(*error));
+    return GGML_STATUS_FAILED;
+}
+
 ggml_status run(InterceptedBackend &backend, ggml_cgraph *graph) {
     GraphPlan *plan = backend.plans.find(graph);
     StreamedStore *store = plan != nullptr ? &plan->store() : store_in(graph);
@@ -119,34 +181,18 @@ ggml_status run(InterceptedBackend &backend, ggml_cgraph *graph) {
         return compute(backend, graph, nullptr);
     }
     const std::lock_guard lock(store->compute_mutex);
-    const GraphMeter meter(*store, backend.totals);
-    store->take_error(); // each graph starts without another's
-    if (plan == nullptr) {
-        auto built = GraphPlan::build(graph, *store);
-        if (!built) {
-            backend.error = built.error();
-            return GGML_STATUS_FAILED;
-        }
-        plan = backend.plans.keep(std::move(*built));
+    try {
+        return run_streamed(backend, plan, graph, *store);
+    } catch (const std::bad_alloc &) {
+        return fail_graph(backend, *store, {ErrorCode::OutOfMemory, "out of memory while planning a graph"});
     }
-    ++store->counters.graphs;
-    const ggml_status status = compute(backend, plan->rewritten(), &store->counters);
-    plan->finish();
-    backend.error = store->take_error();
-    if (backend.error && store->cache() != nullptr) {
-        store->cache()->wait_idle(); // the next graph must not meet reads that failed on account of this one
-    }
-    return backend.error ? GGML_STATUS_FAILED : status;
 }
 
 ggml_status graph_compute(ggml_backend_t backend, ggml_cgraph *graph) {
     try {
         return run(self(backend), graph);
-    } catch (const std::bad_alloc &) {
-        std::fprintf(stderr, "sluice: out of memory while planning a graph\n");
-        return GGML_STATUS_ALLOC_FAILED;
     } catch (const std::exception &error) {
-        std::fprintf(stderr, "sluice: %s\n", error.what());
+        GGML_LOG_ERROR("sluice: %s\n", error.what());
         return GGML_STATUS_FAILED;
     }
 }
@@ -174,6 +220,10 @@ const GraphTotals &backend_totals(ggml_backend_t backend) {
 
 void trace_nodes(ggml_backend_t backend, NodeSink sink) {
     self(backend).node_sink = std::move(sink);
+}
+
+void let_choose_threads(ggml_backend_t backend, int most) {
+    self(backend).most_threads = most;
 }
 
 std::optional<Error> take_backend_error(ggml_backend_t backend) {

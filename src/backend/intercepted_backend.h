@@ -34,6 +34,11 @@ const GraphTotals &backend_totals(ggml_backend_t backend);
 /// From now on tells `sink` of each node of each graph of this backend; it computes slower then.
 void trace_nodes(ggml_backend_t backend, NodeSink sink);
 
+/// From now on the model's runtime decides how many threads compute this backend's graphs, at most `most`,
+/// the number that its context takes. 0, as in the beginning: what the context says is kept. Not while it
+/// computes.
+void let_choose_threads(ggml_backend_t backend, int most);
+
 /// Why the last graph of this backend failed, cleared by asking; empty if it did not fail on our account.
 std::optional<Error> take_backend_error(ggml_backend_t backend);
 

@@ -34,6 +34,8 @@
 
 namespace sluice::backend {
 
+class StreamRuntime;
+
 /// One weight living in reserved memory. Owned by the store; its address is stable.
 struct StreamedTensor {
     ggml_tensor *tensor = nullptr;
@@ -226,7 +228,8 @@ public:
     std::optional<Error> take_error();
 
     StoreCounters counters;
-    std::mutex compute_mutex; ///< held while a graph of this model computes
+    std::mutex compute_mutex;         ///< held while a graph of this model computes
+    StreamRuntime *runtime = nullptr; ///< what acts between graphs; it sets this itself. Null: nothing does
 
 private:
     StreamedStore(const model::GgufDirectory &directory, StoreOptions options);

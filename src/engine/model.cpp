@@ -38,7 +38,7 @@ storage::ReadEngineWish expert_engine(const ModelOptions &options) {
     const auto given_or = [](int given, int start) { return given == 0 ? start : given; };
     return {.kind = engine_kind(options.io_engine),
             .depth = given_or(options.io_depth, kRingDepth),
-            .lanes = given_or(options.io_threads, kReaderThreads)};
+            .lanes = given_or(options.io_threads, backend::kReaderThreads)};
 }
 
 /// A slab is small: only many reads in flight keep a device busy.
@@ -183,10 +183,17 @@ Status prepare_streaming(ModelState &state) {
         return fail(store.error());
     }
     state.store = std::move(*store);
-    if (!state.options.hot_set_folder.empty()) {
-        state.hot_set.emplace(state.options.hot_set_folder,
-                              identify_file(state.options.path, state.directory->file_bytes()));
+    const ModelOptions &given = state.options;
+    backend::RuntimeOptions runtime{.cache_bytes = given.cache_bytes,
+                                    .tuning = {.io_engine = given.io_engine,
+                                               .io_depth = given.io_depth,
+                                               .io_threads = given.io_threads,
+                                               .lookahead = given.lookahead},
+                                    .hot_set_folder = given.hot_set_folder};
+    if (!given.hot_set_folder.empty()) {
+        runtime.file = residency::identify_file(given.path, state.directory->file_bytes());
     }
+    state.runtime = std::make_unique<backend::StreamRuntime>(*state.store, *state.reads, std::move(runtime));
     return {};
 }
 
@@ -243,16 +250,6 @@ backend::StoreOptions store_options(const ModelOptions &options, storage::Access
             .lookahead = options.lookahead != 0U,
             .row_window_bytes = options.row_window_bytes,
             .memory_left = [] { return memory_left(); }};
-}
-
-ModelState::~ModelState() {
-    if (!hot_set || store == nullptr || store->cache() == nullptr) {
-        return;
-    }
-    if (auto kept = hot_set->keep(*store->cache(), store->banks()); !kept) {
-        std::fprintf(stderr, "sluice: what was hot is not kept for the next run: %s\n",
-                     kept.error().message.c_str());
-    }
 }
 
 void ChatTemplatesDeleter::operator()(common_chat_templates *templates) const {

@@ -1,8 +1,8 @@
 // What stands behind a Model handle.
 #pragma once
 
+#include "backend/stream_runtime.h"
 #include "backend/streamed_store.h"
-#include "engine/hot_set.h"
 #include "model/gguf_directory.h"
 #include "sluice/error.h"
 #include "sluice/model.h"
@@ -12,7 +12,6 @@
 
 #include "llama.h"
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,8 +23,6 @@ namespace sluice::engine {
 /// Reads of slices in flight to begin with, where nobody said how many: deep enough for a device, and no
 /// deeper, since a slice that is waited for comes the later the more are read beside it.
 inline constexpr int kRingDepth = 4;
-/// Threads to begin with, where threads read. They take longer to get going, so it takes more.
-inline constexpr int kReaderThreads = 8;
 
 struct LlamaModelDeleter {
     void operator()(llama_model *model) const { llama_model_free(model); }
@@ -38,8 +35,6 @@ struct ChatTemplatesDeleter {
 /// engine, the engine reads the directory's files.
 struct ModelState {
     ModelState() = default;
-    /// Keeps the hot set.
-    ~ModelState();
     ModelState(const ModelState &) = delete;
     ModelState &operator=(const ModelState &) = delete;
 
@@ -49,11 +44,9 @@ struct ModelState {
     std::unique_ptr<storage::SwitchedReadEngine> reads;
     std::unique_ptr<storage::IReadEngine> row_reads; ///< null without row streaming
     std::unique_ptr<backend::StreamedStore> store;   ///< null when resident
+    std::unique_ptr<backend::StreamRuntime> runtime; ///< null when resident
     std::unique_ptr<llama_model, LlamaModelDeleter> llama;
     std::unique_ptr<common_chat_templates, ChatTemplatesDeleter> templates; ///< null without a template
-    std::optional<HotSet> hot_set;                                          ///< empty: nothing is kept
-    std::atomic<const void *> tuned_by{nullptr}; ///< the session that decides how to read; null: the next one
-    std::atomic<uint32_t> lookahead{0};          ///< experts to guess for a token, as decided last
 };
 
 /// Model::load with the file system to use for expert slices; tests inject faults there. (Dense weights are

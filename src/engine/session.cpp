@@ -4,7 +4,6 @@
 #include "backend/streaming_device.h"
 #include "engine/dense_weights.h"
 #include "engine/llama_log.h"
-#include "engine/planner.h"
 #include "engine/session_state.h"
 #include "platform/processors.h"
 #include "storage/memory_facts.h"
@@ -111,42 +110,33 @@ void measure_memory(SessionState &state) {
     }
 }
 
-/// The first session's cache begins with what an earlier run held.
-Status make_cache(const SessionState &state) {
-    ModelState &model = *state.model;
-    if (model.store == nullptr) {
+/// Tells the model's runtime what this session allows, and has it make the cache, so that one too small is an
+/// error of ours and not of the first token.
+Status prepare_runtime(SessionState &state) {
+    const SessionOptions &options = state.options;
+    const int most_threads = options.try_fewer_threads ? options.threads : 0;
+    if (state.model->runtime == nullptr) {
+        state.tuning.emplace(nullptr, nullptr, backend::TuningOptions{}, most_threads);
+        if (options.restless) {
+            state.tuning->make_restless();
+        }
         return {};
     }
-    const bool is_first = model.store->cache() == nullptr;
-    auto made =
-        state.model->store->ensure_cache([&state](const residency::SlotPlan &plan, uint64_t working_set) {
-            if (state.model->options.cache_bytes) {
-                return *state.model->options.cache_bytes;
-            }
-            const storage::MemoryFacts memory = storage::read_memory_facts();
-            return auto_cache_bytes({.usable_memory = storage::usable_memory(memory),
-                                     .group_limit = bounding_group_limit(memory),
-                                     .compute_bytes = state.compute_bytes,
-                                     .mapped_bytes = state.model->store->mapped_bytes(),
-                                     .minimum_bytes = plan.minimum_bytes,
-                                     .useful_bytes = plan.useful_bytes,
-                                     .working_set_bytes = working_set});
-        });
-    if (made && is_first && model.hot_set && model.store->cache() != nullptr) {
-        model.hot_set->warm(*model.store->cache(), model.store->banks());
+    for (ggml_backend_t backend : state.backends) {
+        backend::let_choose_threads(backend, most_threads);
     }
-    return made;
+    if (options.restless) {
+        state.model->runtime->make_restless();
+    }
+    return state.model->runtime->make_cache(state.compute_bytes);
 }
 
-/// What is to be seen to between two graphs.
-void tend_cache(SessionState &state) {
-    ModelState &model = *state.model;
-    if (model.store == nullptr || model.store->cache() == nullptr) {
+void choose_threads(SessionState &state, size_t tokens) {
+    if (!state.tuning) {
         return;
     }
-    state.pressure.adjust(*model.store->cache());
-    if (model.hot_set) {
-        model.hot_set->keep_now_and_then(*model.store->cache(), model.store->banks());
+    if (const int threads = state.tuning->prepare(tokens == 1); threads > 0) {
+        llama_set_n_threads(state.context.get(), threads, threads);
     }
 }
 
@@ -191,8 +181,7 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens, Phase p
         const bool wants_logits = state.options.all_logits || i + 1 == tokens.size();
         common_batch_add(batch, tokens[i], static_cast<llama_pos>(state.position + i), {0}, wants_logits);
     }
-    tend_cache(state);
-    state.tuning->prepare(*state.context, tokens.size());
+    choose_threads(state, tokens.size());
     const LogScope log;
     state.last_ubatch = 0;
     state.in_decode = tokens.size();
@@ -209,9 +198,8 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens, Phase p
     sample.computed = state.computed;
     sample.phase = phase;
     sample.batch_tokens = static_cast<uint32_t>(tokens.size());
-    if (tokens.size() == 1) {
-        state.tuning->learn(sample.time.wall - sample.time.between,
-                            sample.expert_reads + sample.speculative_reads > 0);
+    if (tokens.size() == 1 && state.tuning) {
+        state.tuning->learn(sample.time.wall - sample.time.between, false);
     }
     (phase == Phase::Prefill ? state.totals.prompt_time : state.totals.generate_time) += sample.time;
     if (state.options.on_sample) {
@@ -272,10 +260,9 @@ Result<Session> Session::create(Model &model, const SessionOptions &options) {
             return fail(made.error());
         }
         engine::measure_memory(*state);
-        if (auto made = engine::make_cache(*state); !made) {
+        if (auto made = engine::prepare_runtime(*state); !made) {
             return fail(made.error());
         }
-        state->tuning.emplace(*state->model, state->options);
         engine::lock_dense_weights(*state->model);
         storage::trim_heap(); // loading leaves free heap behind, and from here on memory is filled as planned
         return Session(std::move(state));
@@ -399,11 +386,14 @@ RunStats Session::stats() const {
     stats.context_bytes = state_->context_bytes;
     stats.compute_bytes = state_->compute_bytes;
     stats.peak_resident_bytes = storage::read_process_memory().peak_resident;
-    stats.settled = state_->tuning->outcome();
-    stats.tokens_tried = state_->tuning->tokens_tried();
-    if (state_->model->store != nullptr) {
+    if (state_->tuning) {
+        stats.settled = state_->tuning->outcome();
+        stats.tokens_tried = state_->tuning->tokens_tried();
+    } else {
+        stats.settled = state_->model->runtime->settled();
+        stats.tokens_tried = state_->model->runtime->tokens_tried();
         stats.experts = engine::expert_stats(*state_->model);
-        stats.experts.lookahead.on = state_->model->lookahead > 0;
+        stats.experts.lookahead.on = state_->model->runtime->looks_ahead();
         stats.rows = engine::row_stats(*state_->model);
     }
     return stats;

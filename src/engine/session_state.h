@@ -1,9 +1,8 @@
 // What stands behind a Session handle.
 #pragma once
 
+#include "backend/run_tuning.h"
 #include "engine/model_state.h"
-#include "engine/pressure.h"
-#include "engine/run_tuning.h"
 #include "engine/token_meter.h"
 #include "sluice/session.h"
 
@@ -12,6 +11,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace sluice::engine {
@@ -30,13 +30,12 @@ struct SessionState {
     std::unique_ptr<llama_context, ContextDeleter> context;
     std::vector<ggml_backend_t> backends; ///< the context's intercepted backends; it owns them
     std::atomic<bool> cancelled{false};
-    PressureWatch pressure;
-    std::optional<RunTuning> tuning;
-    size_t position = 0;    ///< tokens in the sequence
-    uint64_t computed = 0;  ///< tokens in all, forgotten ones included
-    size_t in_decode = 0;   ///< tokens of the ubatch that computes
-    size_t last_ubatch = 0; ///< tokens of the last successful ubatch; 0: no logits
-    RunStats totals;        ///< the parts that the session itself counts
+    std::optional<backend::RunTuning> tuning; ///< of threads, on a model in memory; else the runtime decides
+    size_t position = 0;                      ///< tokens in the sequence
+    uint64_t computed = 0;                    ///< tokens in all, forgotten ones included
+    size_t in_decode = 0;                     ///< tokens of the ubatch that computes
+    size_t last_ubatch = 0;                   ///< tokens of the last successful ubatch; 0: no logits
+    RunStats totals;                          ///< the parts that the session itself counts
     TokenMeter meter;
     uint64_t context_bytes = 0;
     uint64_t compute_bytes = 0;

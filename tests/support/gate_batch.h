@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -18,18 +19,28 @@ enum class BatchKind {
     Tokens,     ///< one sequence of tokens
     Sequences,  ///< three sequences in one batch, then a token for each in another
     Embeddings, ///< vectors in the place of tokens, then tokens
+    // In several contexts on one model; see gate_contexts.h.
+    Ubatches,       ///< two with ubatches of different sizes
+    BeforeAndAfter, ///< made before and after the first token
+    Draft,          ///< one drafts, the other verifies
+    State,          ///< one goes on from another's saved state
+    OtherOrder,     ///< three, not destroyed in the order in which they were made
 };
 
+/// Names by kind.
+inline constexpr const char *kBatchNames[] = {"tokens", "sequences", "embeddings", "ubatches",
+                                              "before", "draft",     "state",      "order"};
+
 inline const char *batch_name(BatchKind kind) {
-    return kind == BatchKind::Sequences    ? "sequences"
-           : kind == BatchKind::Embeddings ? "embeddings"
-                                           : "tokens";
+    return kBatchNames[static_cast<size_t>(kind)];
 }
 
 inline BatchKind batch_kind(const std::string &name) {
-    return name == "sequences"    ? BatchKind::Sequences
-           : name == "embeddings" ? BatchKind::Embeddings
-                                  : BatchKind::Tokens;
+    size_t kind = 0;
+    while (kind + 1 < std::size(kBatchNames) && name != kBatchNames[kind]) {
+        ++kind;
+    }
+    return static_cast<BatchKind>(kind);
 }
 
 inline constexpr int32_t kGateSequences = 3;

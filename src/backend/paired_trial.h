@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace sluice::engine {
+namespace sluice::backend {
 
 /// What a trial says so far.
 enum class Verdict {
@@ -50,4 +50,4 @@ private:
     std::vector<double> repeats_; ///< differences of tokens of one four that were computed alike
 };
 
-} // namespace sluice::engine
+} // namespace sluice::backend

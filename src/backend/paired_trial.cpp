@@ -1,9 +1,9 @@
-#include "engine/paired_trial.h"
+#include "backend/paired_trial.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace sluice::engine {
+namespace sluice::backend {
 
 namespace {
 
@@ -93,4 +93,4 @@ std::optional<double> PairedTrial::gain() const {
     return shifts_.empty() ? std::nullopt : std::optional(1 - std::exp(location()));
 }
 
-} // namespace sluice::engine
+} // namespace sluice::backend

@@ -1,4 +1,4 @@
-#include "engine/hot_set.h"
+#include "residency/hot_set.h"
 
 #include "platform/text.h"
 #include "storage/user_cache.h"
@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace sluice::engine {
+namespace sluice::residency {
 
 namespace {
 
@@ -33,14 +33,14 @@ FileIdentity identify_file(const std::string &path, uint64_t bytes) {
     return file;
 }
 
-std::string hot_set_to_json(const FileIdentity &file, std::span<const residency::Bank> banks,
-                            std::span<const residency::SliceKey> slices) {
+std::string hot_set_to_json(const FileIdentity &file, std::span<const Bank> banks,
+                            std::span<const SliceKey> slices) {
     nlohmann::json hot = nlohmann::json::array();
-    for (const residency::SliceKey &slice : slices) {
+    for (const SliceKey &slice : slices) {
         hot.push_back({slice.bank, slice.expert});
     }
     nlohmann::json names = nlohmann::json::array();
-    for (const residency::Bank &bank : banks) {
+    for (const Bank &bank : banks) {
         names.push_back(bank.name);
     }
     return nlohmann::json{{"sluice_hot_set", kVersion}, {"path", file.path},
@@ -49,9 +49,9 @@ std::string hot_set_to_json(const FileIdentity &file, std::span<const residency:
         .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::vector<residency::SliceKey> hot_set_from_json(std::string_view text, const FileIdentity &file,
-                                                   std::span<const residency::Bank> banks) {
-    std::vector<residency::SliceKey> slices;
+std::vector<SliceKey> hot_set_from_json(std::string_view text, const FileIdentity &file,
+                                        std::span<const Bank> banks) {
+    std::vector<SliceKey> slices;
     try {
         const nlohmann::json kept = nlohmann::json::parse(text);
         const FileIdentity kept_file{.path = kept.at("path").get<std::string>(),
@@ -61,7 +61,7 @@ std::vector<residency::SliceKey> hot_set_from_json(std::string_view text, const 
             return {};
         }
         std::unordered_map<std::string, uint32_t> index_of;
-        for (const residency::Bank &bank : banks) {
+        for (const Bank &bank : banks) {
             index_of.emplace(bank.name, static_cast<uint32_t>(index_of.size()));
         }
         const auto names = kept.at("banks").get<std::vector<std::string>>();
@@ -79,16 +79,15 @@ std::vector<residency::SliceKey> hot_set_from_json(std::string_view text, const 
     return slices;
 }
 
-std::vector<residency::SliceKey> reading_order(std::span<const residency::SliceKey> slices,
-                                               std::span<const residency::Bank> banks,
-                                               const residency::SlotPlan &plan) {
+std::vector<SliceKey> reading_order(std::span<const SliceKey> slices, std::span<const Bank> banks,
+                                    const SlotPlan &plan) {
     std::vector<size_t> room;
-    for (const residency::SlotClass &slot_class : plan.classes) {
+    for (const SlotClass &slot_class : plan.classes) {
         room.push_back(slot_class.slots);
     }
-    std::vector<residency::SliceKey> chosen;
-    for (const residency::SliceKey &slice : slices) {
-        if (plan.class_of_bank[slice.bank] == residency::kNoClass) {
+    std::vector<SliceKey> chosen;
+    for (const SliceKey &slice : slices) {
+        if (plan.class_of_bank[slice.bank] == kNoClass) {
             continue;
         }
         size_t &left = room[plan.class_of_bank[slice.bank]];
@@ -97,8 +96,8 @@ std::vector<residency::SliceKey> reading_order(std::span<const residency::SliceK
             chosen.push_back(slice);
         }
     }
-    const auto place = [&banks](const residency::SliceKey &slice) {
-        const residency::Bank &bank = banks[slice.bank];
+    const auto place = [&banks](const SliceKey &slice) {
+        const Bank &bank = banks[slice.bank];
         return std::tuple(bank.file, bank.offset + uint64_t{slice.expert} * bank.slice_bytes);
     };
     std::sort(chosen.begin(), chosen.end(),
@@ -113,18 +112,18 @@ HotSet::HotSet(const std::string &folder, FileIdentity file)
       next_(std::chrono::steady_clock::now() + kBetweenKeeps) {
 }
 
-void HotSet::warm(residency::ExpertCache &cache, const std::vector<residency::Bank> &banks) const {
+void HotSet::warm(ExpertCache &cache, const std::vector<Bank> &banks) const {
     const auto text = platform::read_text(path_);
     if (!text) {
         return;
     }
     const auto slices = reading_order(hot_set_from_json(*text, file_, banks), banks, cache.plan());
     if (!slices.empty()) {
-        cache.guess(residency::Guess::WarmStart, slices);
+        cache.guess(Guess::WarmStart, slices);
     }
 }
 
-Status HotSet::keep(const residency::ExpertCache &cache, const std::vector<residency::Bank> &banks) const {
+Status HotSet::keep(const ExpertCache &cache, const std::vector<Bank> &banks) const {
     const auto slices = cache.residents();
     if (slices.empty()) {
         return {};
@@ -133,8 +132,7 @@ Status HotSet::keep(const residency::ExpertCache &cache, const std::vector<resid
                                  storage::Durability::SurvivesCrash);
 }
 
-void HotSet::keep_now_and_then(const residency::ExpertCache &cache,
-                               const std::vector<residency::Bank> &banks) {
+void HotSet::keep_now_and_then(const ExpertCache &cache, const std::vector<Bank> &banks) {
     const std::lock_guard lock(mutex_);
     if (failed_ || std::chrono::steady_clock::now() < next_) {
         return;
@@ -147,4 +145,4 @@ void HotSet::keep_now_and_then(const residency::ExpertCache &cache,
     }
 }
 
-} // namespace sluice::engine
+} // namespace sluice::residency

@@ -1,11 +1,11 @@
-#include "engine/run_controller.h"
+#include "backend/run_controller.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <utility>
 
-namespace sluice::engine {
+namespace sluice::backend {
 
 namespace {
 
@@ -170,4 +170,4 @@ std::vector<SettledSetting> RunController::outcome() const {
     return all;
 }
 
-} // namespace sluice::engine
+} // namespace sluice::backend

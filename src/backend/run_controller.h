@@ -2,7 +2,7 @@
 // surely quicker is kept.
 #pragma once
 
-#include "engine/paired_trial.h"
+#include "backend/paired_trial.h"
 #include "sluice/stats.h"
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace sluice::engine {
+namespace sluice::backend {
 
 /// One thing that can be set, and what to. Never one that the user has decided.
 struct Knob {
@@ -94,4 +94,4 @@ private:
     size_t changes_noticed_ = 0;
 };
 
-} // namespace sluice::engine
+} // namespace sluice::backend

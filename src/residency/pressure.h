@@ -1,14 +1,14 @@
 // Gives memory back to the system while a run goes on, and takes it again.
 #pragma once
 
-#include "engine/planner.h"
 #include "residency/expert_cache.h"
+#include "residency/memory_limits.h"
 #include "storage/memory_facts.h"
 
 #include <chrono>
 #include <functional>
 
-namespace sluice::engine {
+namespace sluice::residency {
 
 /// What the system and this process say about memory at one moment.
 struct MemoryMoment {
@@ -26,7 +26,7 @@ public:
     PressureWatch(std::function<MemoryMoment()> look, std::chrono::milliseconds pause);
 
     /// Call between graphs. Asks and adjusts `cache`; the first time it has to shrink it says so on stderr.
-    void adjust(residency::ExpertCache &cache);
+    void adjust(ExpertCache &cache);
 
 private:
     const std::function<MemoryMoment()> look_;
@@ -36,4 +36,4 @@ private:
     bool said_ = false;
 };
 
-} // namespace sluice::engine
+} // namespace sluice::residency

@@ -1,10 +1,10 @@
-#include "engine/pressure.h"
+#include "residency/pressure.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <utility>
 
-namespace sluice::engine {
+namespace sluice::residency {
 
 namespace {
 
@@ -78,7 +78,7 @@ PressureWatch::PressureWatch(std::function<MemoryMoment()> look, std::chrono::mi
     : look_(std::move(look)), pause_(pause), start_(look_()), next_look_(Clock::now() + pause) {
 }
 
-void PressureWatch::adjust(residency::ExpertCache &cache) {
+void PressureWatch::adjust(ExpertCache &cache) {
     if (Clock::now() < next_look_) {
         return;
     }
@@ -106,4 +106,4 @@ void PressureWatch::adjust(residency::ExpertCache &cache) {
     next_look_ = Clock::now() + pause_;
 }
 
-} // namespace sluice::engine
+} // namespace sluice::residency

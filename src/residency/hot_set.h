@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace sluice::engine {
+namespace sluice::residency {
 
 /// Tells one model file from another, and from an earlier state of itself. Plain data.
 struct FileIdentity {
@@ -29,15 +29,14 @@ FileIdentity identify_file(const std::string &path, uint64_t bytes);
 
 /// As text, and back. Text that is damaged, of another version or about another file gives nothing, and so do
 /// slices that `banks` does not have: it is a hint, not data that anybody relies on.
-std::string hot_set_to_json(const FileIdentity &file, std::span<const residency::Bank> banks,
-                            std::span<const residency::SliceKey> slices);
-std::vector<residency::SliceKey> hot_set_from_json(std::string_view text, const FileIdentity &file,
-                                                   std::span<const residency::Bank> banks);
+std::string hot_set_to_json(const FileIdentity &file, std::span<const Bank> banks,
+                            std::span<const SliceKey> slices);
+std::vector<SliceKey> hot_set_from_json(std::string_view text, const FileIdentity &file,
+                                        std::span<const Bank> banks);
 
 /// As many of `slices` (hottest first) as the classes of `plan` have slots, in file order.
-std::vector<residency::SliceKey> reading_order(std::span<const residency::SliceKey> slices,
-                                               std::span<const residency::Bank> banks,
-                                               const residency::SlotPlan &plan);
+std::vector<SliceKey> reading_order(std::span<const SliceKey> slices, std::span<const Bank> banks,
+                                    const SlotPlan &plan);
 
 /// One model's hot set on disk. Thread-safe.
 class HotSet {
@@ -46,14 +45,14 @@ public:
     HotSet(const std::string &folder, FileIdentity file);
 
     /// Has `cache` read what was hot last time, in the background and after everything that is asked for.
-    void warm(residency::ExpertCache &cache, const std::vector<residency::Bank> &banks) const;
+    void warm(ExpertCache &cache, const std::vector<Bank> &banks) const;
 
     /// Keeps what is in `cache` now, unless that is nothing. Errors: PermissionDenied, Io.
-    Status keep(const residency::ExpertCache &cache, const std::vector<residency::Bank> &banks) const;
+    Status keep(const ExpertCache &cache, const std::vector<Bank> &banks) const;
 
     /// keep(), if the last time is a minute ago. Call between graphs. The first failure is said on stderr,
     /// and then there are no more tries.
-    void keep_now_and_then(const residency::ExpertCache &cache, const std::vector<residency::Bank> &banks);
+    void keep_now_and_then(const ExpertCache &cache, const std::vector<Bank> &banks);
 
     [[nodiscard]] const std::string &path() const { return path_; }
 
@@ -65,4 +64,4 @@ private:
     bool failed_ = false;
 };
 
-} // namespace sluice::engine
+} // namespace sluice::residency

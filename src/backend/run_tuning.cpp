@@ -1,40 +1,26 @@
-#include "engine/run_tuning.h"
+#include "backend/run_tuning.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
 #include <set>
 
-namespace sluice::engine {
+namespace sluice::backend {
 
 using storage::ReadEngineKind;
 using storage::ReadSetting;
 
-namespace {
-
-bool claim(ModelState &model, const void *who) {
-    const void *nobody = nullptr;
-    return model.tuned_by.compare_exchange_strong(nobody, who);
-}
-
-} // namespace
-
-RunTuning::RunTuning(ModelState &model, const SessionOptions &options)
-    : model_(model), options_(options), owns_reading_(claim(model, this)), controller_(make_knobs()) {
-}
-
-RunTuning::~RunTuning() {
-    if (owns_reading_) {
-        model_.tuned_by.store(nullptr);
-    }
+RunTuning::RunTuning(StreamedStore *store, storage::SwitchedReadEngine *reads, const TuningOptions &given,
+                     int most_threads)
+    : store_(store), reads_(reads), given_(given), most_threads_(most_threads), controller_(make_knobs()) {
 }
 
 std::vector<Knob> RunTuning::make_knobs() {
     std::vector<Knob> knobs;
-    if (options_.try_fewer_threads) {
+    if (most_threads_ > 0) {
         add_thread_knob(knobs);
     }
-    if (model_.store != nullptr && owns_reading_) {
+    if (store_ != nullptr) {
         add_lookahead_knob(knobs);
         add_reading_knob(knobs);
     }
@@ -43,7 +29,7 @@ std::vector<Knob> RunTuning::make_knobs() {
 
 /// One fewer leaves a core to reads and to others; one alone waits for nobody.
 void RunTuning::add_thread_knob(std::vector<Knob> &knobs) {
-    const int most = options_.threads;
+    const int most = most_threads_;
     std::set<int> choices{most, most - 1, most / 2, 1};
     choices.erase(0);
     threads_.assign(choices.rbegin(), choices.rend());
@@ -60,15 +46,14 @@ void RunTuning::add_thread_knob(std::vector<Knob> &knobs) {
 
 /// Ways to read that no user has decided on, the one that runs first.
 std::vector<ReadSetting> RunTuning::readings() const {
-    const ModelOptions &given = model_.options;
-    const ReadSetting now = model_.reads->setting();
-    if ((now.kind == ReadEngineKind::Uring ? given.io_depth : given.io_threads) > 0) {
+    const ReadSetting now = reads_->setting();
+    if ((now.kind == ReadEngineKind::Uring ? given_.io_depth : given_.io_threads) > 0) {
         return {};
     }
     std::vector<ReadSetting> ways{now, {now.kind, 2 * now.width}};
     if (now.kind == ReadEngineKind::Threads) {
         ways.push_back({now.kind, now.width / 2});
-    } else if (given.io_engine == IoEngine::Auto) {
+    } else if (given_.io_engine == IoEngine::Auto) {
         ways.push_back({ReadEngineKind::Threads, kReaderThreads});
     }
     return ways;
@@ -88,7 +73,7 @@ void RunTuning::add_reading_knob(std::vector<Knob> &knobs) {
 }
 
 void RunTuning::add_lookahead_knob(std::vector<Knob> &knobs) {
-    if (model_.options.lookahead) {
+    if (given_.lookahead) {
         return;
     }
     lookahead_knob_ = knobs.size();
@@ -113,36 +98,31 @@ std::vector<size_t> RunTuning::restless_setting() const {
     return setting;
 }
 
-void RunTuning::prepare(llama_context &context, size_t tokens) {
-    const std::span<const size_t> wanted = tokens == 1 ? controller_.setting() : controller_.settled();
+int RunTuning::prepare(bool token) {
+    const std::span<const size_t> wanted = token ? controller_.setting() : controller_.settled();
     std::vector<size_t> setting(wanted.begin(), wanted.end());
-    if (options_.restless) {
+    if (restless_) {
         setting = restless_setting();
     }
     ++batches_;
-    if (const auto at = choice(thread_knob_, setting); at && threads_[*at] != threads_now_) {
-        threads_now_ = threads_[*at];
-        llama_set_n_threads(&context, threads_now_, threads_now_);
-    }
-    if (const auto at = choice(reading_knob_, setting); at && readings_[*at] != model_.reads->setting()) {
+    if (const auto at = choice(reading_knob_, setting); at && readings_[*at] != reads_->setting()) {
         set_reading(readings_[*at]);
     }
-    if (model_.store == nullptr) {
-        return;
-    }
-    if (owns_reading_) {
+    if (store_ != nullptr) {
         const auto at = choice(lookahead_knob_, setting);
-        model_.lookahead =
-            at ? (*at == 0 ? backend::kAsManyAsUsed : 0U) : model_.options.lookahead.value_or(0);
+        lookahead_ = at ? (*at == 0 ? kAsManyAsUsed : 0U) : given_.lookahead.value_or(0);
+        // Of many tokens a layer needs nearly all there is, and nothing is left to guess; nor where all is
+        // there.
+        const bool guesses = token && (read_last_ || given_.lookahead);
+        store_->set_lookahead_experts(guesses ? lookahead_ : 0);
     }
-    // Of many tokens a layer needs nearly all there is, and nothing is left to guess; nor where all is there.
-    const bool guesses = tokens == 1 && (read_last_ || model_.options.lookahead);
-    model_.store->set_lookahead_experts(guesses ? model_.lookahead.load() : 0);
+    const auto at = choice(thread_knob_, setting);
+    return at ? threads_[*at] : most_threads_;
 }
 
 void RunTuning::set_reading(const ReadSetting &reading) {
-    if (auto selected = model_.reads->select(reading); !selected) {
-        model_.store->say_once(
+    if (auto selected = reads_->select(reading); !selected) {
+        store_->say_once(
             fmt::format("{} cannot be tried: {}", storage::setting_name(reading), selected.error().message));
     }
 }
@@ -152,4 +132,4 @@ void RunTuning::learn(double seconds, bool read) {
     controller_.add(seconds, read);
 }
 
-} // namespace sluice::engine
+} // namespace sluice::backend

@@ -1,0 +1,168 @@
+#include "backend/stream_runtime.h"
+
+#include "residency/memory_limits.h"
+#include "storage/memory_facts.h"
+
+#include "ggml-backend.h"
+#include "ggml-impl.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <set>
+#include <utility>
+
+namespace sluice::backend {
+
+namespace {
+
+/// Bytes of the buffers that `graph` computes in: allocated with its context, and not touched by anyone
+/// before the first graph.
+uint64_t compute_buffer_bytes(const ggml_cgraph *graph) {
+    std::set<ggml_backend_buffer_t> buffers;
+    for (int i = 0; i < graph->n_nodes; ++i) {
+        ggml_backend_buffer_t buffer = view_root(graph->nodes[i])->buffer;
+        if (buffer != nullptr && ggml_backend_buffer_get_usage(buffer) == GGML_BACKEND_BUFFER_USAGE_COMPUTE) {
+            buffers.insert(buffer);
+        }
+    }
+    uint64_t bytes = 0;
+    for (ggml_backend_buffer_t buffer : buffers) {
+        bytes += ggml_backend_buffer_get_size(buffer);
+    }
+    return bytes;
+}
+
+} // namespace
+
+StreamRuntime::StreamRuntime(StreamedStore &store, storage::SwitchedReadEngine &reads, RuntimeOptions options)
+    : store_(store), options_(std::move(options)), reads_(reads) {
+    if (!options_.hot_set_folder.empty()) {
+        hot_set_.emplace(options_.hot_set_folder, options_.file);
+    }
+    tuning_.emplace(&store_, &reads_, options_.tuning, 0);
+    store_.runtime = this;
+}
+
+StreamRuntime::~StreamRuntime() {
+    store_.runtime = nullptr;
+    if (!hot_set_ || store_.cache() == nullptr) {
+        return;
+    }
+    try {
+        if (auto kept = hot_set_->keep(*store_.cache(), store_.banks()); !kept) {
+            std::fprintf(stderr, "sluice: what was hot is not kept for the next run: %s\n",
+                         kept.error().message.c_str());
+        }
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "sluice: what was hot is not kept for the next run: %s\n", error.what());
+    }
+}
+
+Status StreamRuntime::make_cache(uint64_t untouched_bytes) {
+    const std::lock_guard lock(store_.compute_mutex);
+    return store_.cache() != nullptr ? Status{} : make_cache_locked(untouched_bytes);
+}
+
+Status StreamRuntime::make_cache_locked(uint64_t untouched_bytes) {
+    pressure_.emplace(); // before the cache takes any
+    auto made = store_.ensure_cache([&](const residency::SlotPlan &plan, uint64_t working_set) {
+        if (options_.cache_bytes) {
+            return *options_.cache_bytes;
+        }
+        const storage::MemoryFacts memory = storage::read_memory_facts();
+        return residency::auto_cache_bytes({.usable_memory = storage::usable_memory(memory),
+                                            .group_limit = residency::bounding_group_limit(memory),
+                                            .compute_bytes = untouched_bytes,
+                                            .mapped_bytes = store_.mapped_bytes(),
+                                            .minimum_bytes = plan.minimum_bytes,
+                                            .useful_bytes = plan.useful_bytes,
+                                            .working_set_bytes = working_set});
+    });
+    if (made && hot_set_ && store_.cache() != nullptr) {
+        hot_set_->warm(*store_.cache(), store_.banks());
+    }
+    return made;
+}
+
+Status StreamRuntime::before_graph(const ggml_cgraph *graph) {
+    if (!store_.has_banks()) {
+        return {};
+    }
+    if (store_.cache() == nullptr) {
+        return make_cache_locked(compute_buffer_bytes(graph));
+    }
+    pressure_->adjust(*store_.cache());
+    if (hot_set_) {
+        hot_set_->keep_now_and_then(*store_.cache(), store_.banks());
+    }
+    return {};
+}
+
+int StreamRuntime::begin(int64_t tokens, int most_threads) {
+    const std::lock_guard lock(mutex_);
+    if (most_threads > most_threads_) { // there is more to choose from: what was found is no longer enough
+        most_threads_ = most_threads;
+        tuning_.emplace(&store_, &reads_, options_.tuning, most_threads);
+        if (restless_) {
+            tuning_->make_restless();
+        }
+    }
+    const int threads = tuning_->prepare(tokens == 1);
+    // Where the context keeps its own number, times say nothing about others.
+    is_judged_ = tokens == 1 && (most_threads_ == 0 || most_threads == most_threads_);
+    read_before_ = slices_read();
+    begun_ = Clock::now();
+    return most_threads == 0 ? 0 : std::min(threads, most_threads);
+}
+
+void StreamRuntime::after_graph(bool succeeded) {
+    if (!is_judged_ || !succeeded) {
+        return;
+    }
+    const double seconds = static_cast<double>(nanoseconds_since(begun_)) * 1e-9;
+    const bool read = slices_read() > read_before_;
+    const std::lock_guard lock(mutex_);
+    tuning_->learn(seconds, read);
+}
+
+uint64_t StreamRuntime::slices_read() const {
+    if (store_.cache() == nullptr) {
+        return 0;
+    }
+    const residency::ExpertCounters counters = store_.cache()->counters();
+    return counters.misses + counters.prefetched;
+}
+
+void StreamRuntime::make_restless() {
+    const std::lock_guard lock(mutex_);
+    restless_ = true;
+    tuning_->make_restless();
+}
+
+std::vector<SettledSetting> StreamRuntime::settled() const {
+    const std::lock_guard lock(mutex_);
+    return tuning_->outcome();
+}
+
+uint64_t StreamRuntime::tokens_tried() const {
+    const std::lock_guard lock(mutex_);
+    return tuning_->tokens_tried();
+}
+
+bool StreamRuntime::looks_ahead() const {
+    const std::lock_guard lock(mutex_);
+    return tuning_->looks_ahead();
+}
+
+void StreamRuntime::note_error(const Error &error) {
+    const std::lock_guard lock(mutex_);
+    last_error_ = error;
+}
+
+std::optional<Error> StreamRuntime::last_error() const {
+    const std::lock_guard lock(mutex_);
+    return last_error_;
+}
+
+} // namespace sluice::backend

@@ -1,0 +1,92 @@
+// What acts between the graphs of one streamed model, whichever contexts they come from.
+#pragma once
+
+#include "backend/run_tuning.h"
+#include "backend/step_clock.h"
+#include "backend/streamed_store.h"
+#include "residency/hot_set.h"
+#include "residency/pressure.h"
+#include "sluice/error.h"
+#include "sluice/stats.h"
+
+#include "ggml.h"
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice::backend {
+
+/// What is told once, for all contexts on a model.
+struct RuntimeOptions {
+    std::optional<uint64_t> cache_bytes = {}; ///< empty: what memory leaves when the cache is made
+    TuningOptions tuning = {};
+    std::string hot_set_folder = {};   ///< empty: what is hot is neither kept nor read
+    residency::FileIdentity file = {}; ///< whose hot set it is
+};
+
+/// One for each model, and the store's until it goes. It sequences small parts that have a state of their
+/// own: the cache and its pressure, the hot set, the settings that a run decides. Thread-safe;
+/// before_graph(), begin() and after_graph() are called under the store's compute lock, in this order.
+class StreamRuntime {
+public:
+    /// `store` and `reads` outlive it.
+    StreamRuntime(StreamedStore &store, storage::SwitchedReadEngine &reads, RuntimeOptions options);
+    /// Keeps what is hot for the next run. No graph of the model may compute any more.
+    ~StreamRuntime();
+    StreamRuntime(const StreamRuntime &) = delete;
+    StreamRuntime &operator=(const StreamRuntime &) = delete;
+
+    /// Makes the cache now, for who wants to know before the first graph; once there is one, nothing happens.
+    /// `untouched_bytes`: allocated by contexts and not yet backed by memory. Errors: as
+    /// residency::plan_slots.
+    Status make_cache(uint64_t untouched_bytes);
+
+    /// The model's graph is about to be planned: makes the cache if this is the first, else looks at memory
+    /// and at the hot set. Errors: as make_cache().
+    Status before_graph(const ggml_cgraph *graph);
+
+    /// The graph is about to be computed for `tokens` tokens. Settles how slices are read and guessed, and
+    /// returns how many threads are to compute, 0 for as many as its context says: it decides only where
+    /// `most_threads`, the number that the context would take, is not 0.
+    int begin(int64_t tokens, int most_threads);
+
+    /// It was computed. What a token took is what the settings are judged by.
+    void after_graph(bool succeeded);
+
+    /// For tests: another setting for each graph.
+    void make_restless();
+
+    [[nodiscard]] std::vector<SettledSetting> settled() const;
+    [[nodiscard]] uint64_t tokens_tried() const;
+    [[nodiscard]] bool looks_ahead() const;
+
+    /// Why a graph of the model failed last, whichever context it came from; empty if none did.
+    void note_error(const Error &error);
+    [[nodiscard]] std::optional<Error> last_error() const;
+
+private:
+    Status make_cache_locked(uint64_t untouched_bytes);
+    [[nodiscard]] uint64_t slices_read() const;
+
+    StreamedStore &store_;
+    const RuntimeOptions options_;
+    storage::SwitchedReadEngine &reads_;
+    std::optional<residency::PressureWatch> pressure_; ///< made with the cache
+    std::optional<residency::HotSet> hot_set_;
+
+    mutable std::mutex mutex_; ///< guards the tuning and the error; taken after the compute lock
+    std::optional<RunTuning> tuning_;
+    bool restless_ = false;
+    int most_threads_ = 0; ///< that the tuning knows of
+    std::optional<Error> last_error_;
+
+    // Of the graph that computes.
+    bool is_judged_ = false; ///< a token whose time tells about the settings
+    Clock::time_point begun_;
+    uint64_t read_before_ = 0;
+};
+
+} // namespace sluice::backend
