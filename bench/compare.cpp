@@ -70,16 +70,15 @@ std::string command_of(const std::string &variant, const Options &options, const
         }
     }
     const std::string tail =
-        fmt::format("{} {} {} {}", options.threads, options.prompt, options.tokens, layout + extras);
+        fmt::format("{} {} {} {}", options.threads, options.prompt, options.tokens, layout);
     if ((extras.empty() || extras == kSleeping) && (name == "stock-resident" || name == "stock-mmap")) {
         const char *mode = name == "stock-mmap" ? "mmap" : "none";
-        return fmt::format("{}'{}/stock_decode' '{}' {} {} {} {} {}",
-                           extras.empty() ? "" : "env GOMP_SPINCOUNT=1000 ", folder, options.model, mode,
-                           options.threads, options.prompt, options.tokens, layout);
+        return fmt::format("{}'{}/stock_decode' '{}' {} {}", extras.empty() ? "" : "env GOMP_SPINCOUNT=1000 ",
+                           folder, options.model, mode, tail);
     }
     const auto cache = after(name, "sluice-");
     if (cache && layout != "plain-experts") {
-        return fmt::format("'{}/sluice_decode' '{}' {} {}", folder, options.model, *cache, tail);
+        return fmt::format("'{}/sluice_decode' '{}' {} {}", folder, options.model, *cache, tail + extras);
     }
     throw CLI::ValidationError("--variant", "'" + variant + "' is not one");
 }

@@ -108,9 +108,9 @@ struct ModelOptions {
 struct SessionOptions {
     uint32_t context_tokens = 0;  ///< 0: 4096, or what the model was trained for if that is less
     uint32_t ubatch_tokens = 512; ///< tokens computed together while prefilling
-    int threads = 0;              ///< compute threads; 0: physical cores, or fewer where that is quicker
-    /// Tokens are tried with fewer threads as well, and what is surely quicker is kept. Implied by `threads`
-    /// of 0.
+    int threads = 0;              ///< compute threads; 0: as many as suit the machine
+    /// Tokens are tried with fewer threads as well, and what is surely quicker is kept. A plan sets it where
+    /// the number was not given.
     bool try_fewer_threads = false;
     bool restless = false;   ///< for tests: all that a run may decide is set anew for each batch
     bool all_logits = false; ///< compute logits for every token decoded, not only the last

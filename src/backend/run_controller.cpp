@@ -34,12 +34,15 @@ std::string in_words(const std::string &choice, double gain) {
 RunController::RunController(std::vector<Knob> knobs) : knobs_(std::move(knobs)) {
     for (const Knob &knob : knobs_) {
         settled_.push_back(knob.start);
-        findings_.emplace_back(knob.choices.size());
+        gains_.emplace_back(knob.choices.size());
     }
     setting_ = settled_;
 }
 
 void RunController::add(double seconds, bool read) {
+    if (knobs_.empty()) {
+        return;
+    }
     const bool with_change = tried_ && trial_.with_change();
     if (!with_change) {
         reads_ = read;
@@ -133,13 +136,13 @@ void RunController::end_trial(Verdict verdict) {
     const auto [knob, choice] = *tried_;
     const size_t before = settled_[knob];
     const std::optional<double> gain = trial_.gain();
-    findings_[knob][choice] = {before, gain};
+    gains_[knob][choice] = gain;
     if (verdict == Verdict::Better) {
         settled_[knob] = choice;
         moved_ = true;
         forget_times();
         // Turned round it is what the choice that was left is known by.
-        findings_[knob][before] = {choice, gain ? std::optional(1 - 1 / (1 - *gain)) : std::nullopt};
+        gains_[knob][before] = gain ? std::optional(1 - 1 / (1 - *gain)) : std::nullopt;
     }
     begin_next_trial();
 }
@@ -156,10 +159,10 @@ std::vector<SettledSetting> RunController::outcome() const {
         SettledSetting settled{
             .name = knobs_[knob].name, .choice = knobs_[knob].choices[settled_[knob]], .why = {}};
         for (size_t choice = 0; choice < knobs_[knob].choices.size(); ++choice) {
-            const auto &finding = findings_[knob][choice];
-            if (choice != settled_[knob] && finding && finding->gain) {
-                settled.why += (settled.why.empty() ? "" : ", ") +
-                               in_words(knobs_[knob].choices[choice], *finding->gain);
+            const auto &gain = gains_[knob][choice];
+            if (choice != settled_[knob] && gain) {
+                settled.why +=
+                    (settled.why.empty() ? "" : ", ") + in_words(knobs_[knob].choices[choice], *gain);
             }
         }
         if (settled.why.empty()) {

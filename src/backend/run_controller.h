@@ -59,11 +59,6 @@ private:
         size_t knob = 0;
         size_t choice = 0;
     };
-    /// What the last trial of a choice found; `against` was settled then.
-    struct Finding {
-        size_t against = 0;
-        std::optional<double> gain;
-    };
 
     void go_on_with_trial(double seconds);
     void forget_times();
@@ -77,7 +72,7 @@ private:
     const std::vector<Knob> knobs_;
     std::vector<size_t> settled_;
     std::vector<size_t> setting_;
-    std::vector<std::vector<std::optional<Finding>>> findings_; ///< by knob and choice
+    std::vector<std::vector<std::optional<double>>> gains_; ///< that a trial found, by knob and choice
 
     std::vector<Candidate> waiting_; ///< of this round, the next one last
     std::optional<Candidate> tried_; ///< empty between trials

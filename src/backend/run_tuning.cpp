@@ -1,7 +1,6 @@
 #include "backend/run_tuning.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <fmt/format.h>
 #include <set>
 

@@ -15,7 +15,10 @@
 
 namespace sluice::backend {
 
-/// Threads that read to begin with, where nobody said how many. They take longer to get going than a ring.
+/// Reads of slices in flight to begin with, where nobody said how many: deep enough for a device, and no
+/// deeper, since a slice that is waited for comes the later the more are read beside it.
+inline constexpr int kRingDepth = 4;
+/// Threads that read to begin with. They take longer to get going than a ring, so it takes more.
 inline constexpr int kReaderThreads = 8;
 
 /// What the user has decided, and no run therefore tries.

@@ -111,8 +111,10 @@ int StreamRuntime::begin(int64_t tokens, int most_threads) {
     const int threads = tuning_->prepare(tokens == 1);
     // Where the context keeps its own number, times say nothing about others.
     is_judged_ = tokens == 1 && (most_threads_ == 0 || most_threads == most_threads_);
-    read_before_ = slices_read();
-    begun_ = Clock::now();
+    if (is_judged_) {
+        read_before_ = slices_read();
+        begun_ = Clock::now();
+    }
     return most_threads == 0 ? 0 : std::min(threads, most_threads);
 }
 

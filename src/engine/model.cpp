@@ -37,7 +37,7 @@ storage::ReadEngineKind engine_kind(IoEngine engine) {
 storage::ReadEngineWish expert_engine(const ModelOptions &options) {
     const auto given_or = [](int given, int start) { return given == 0 ? start : given; };
     return {.kind = engine_kind(options.io_engine),
-            .depth = given_or(options.io_depth, kRingDepth),
+            .depth = given_or(options.io_depth, backend::kRingDepth),
             .lanes = given_or(options.io_threads, backend::kReaderThreads)};
 }
 

@@ -20,10 +20,6 @@ struct common_chat_templates;
 
 namespace sluice::engine {
 
-/// Reads of slices in flight to begin with, where nobody said how many: deep enough for a device, and no
-/// deeper, since a slice that is waited for comes the later the more are read beside it.
-inline constexpr int kRingDepth = 4;
-
 struct LlamaModelDeleter {
     void operator()(llama_model *model) const { llama_model_free(model); }
 };

@@ -1,7 +1,6 @@
 #include "engine/paper_model.h"
 
 #include "engine/lossy.h"
-#include "platform/processors.h"
 
 #include <fmt/format.h>
 
@@ -16,9 +15,7 @@ Result<std::unique_ptr<PaperModel>> PaperModel::make(const ModelOptions &model, 
         backend::register_device();
         backend::StoreOptions options = store_options(model, expert_access(model, directory));
         options.dry = true;
-        options.threads = session.threads > 0
-                              ? session.threads
-                              : platform::default_threads(platform::read_processors()).threads;
+        options.threads = compute_threads(session);
         auto store = backend::StreamedStore::create(directory, std::move(options));
         if (!store) {
             return fail(store.error());

@@ -21,6 +21,11 @@ namespace sluice {
 
 namespace engine {
 
+int compute_threads(const SessionOptions &options) {
+    return options.threads > 0 ? options.threads
+                               : platform::default_threads(platform::read_processors()).threads;
+}
+
 llama_context_params context_params(const llama_model &model, const SessionOptions &options) {
     constexpr uint32_t kDefaultContext = 4096;
     llama_context_params params = llama_context_default_params();
@@ -253,9 +258,7 @@ Result<Session> Session::create(Model &model, const SessionOptions &options) {
         auto state = std::make_unique<engine::SessionState>();
         state->model = &model.state();
         state->options = options;
-        if (state->options.threads <= 0) {
-            state->options.threads = platform::default_threads(platform::read_processors()).threads;
-        }
+        state->options.threads = engine::compute_threads(options);
         if (auto made = engine::make_context(*state); !made) {
             return fail(made.error());
         }

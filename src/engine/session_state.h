@@ -42,6 +42,9 @@ struct SessionState {
     uint64_t dense_bytes = 0;
 };
 
+/// Threads that compute: as many as are asked for, or as suit the machine.
+int compute_threads(const SessionOptions &options);
+
 /// llama.cpp's parameters for a session of `options` on `model`.
 llama_context_params context_params(const llama_model &model, const SessionOptions &options);
 

@@ -16,7 +16,7 @@ struct MemoryMoment {
     storage::ProcessMemory process;
 };
 
-/// Watches for one session. Not thread-safe.
+/// Watches for one model. Not thread-safe.
 class PressureWatch {
 public:
     /// Asks the running system, at most four times a second.

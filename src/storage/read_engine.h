@@ -32,6 +32,15 @@ struct ReadCounters {
     uint64_t fallbacks = 0;        ///< Direct requests that had to be finished Buffered
     uint64_t errors = 0;           ///< requests that failed
     uint64_t busy_nanoseconds = 0; ///< time during which at least one request was in flight
+
+    ReadCounters &operator+=(const ReadCounters &more) {
+        for (uint64_t ReadCounters::*field :
+             {&ReadCounters::reads, &ReadCounters::bytes, &ReadCounters::device_bytes,
+              &ReadCounters::fallbacks, &ReadCounters::errors, &ReadCounters::busy_nanoseconds}) {
+            this->*field += more.*field;
+        }
+        return *this;
+    }
 };
 
 /// Performs reads in the background, in submission order as far as lanes allow. Thread-safe.
@@ -67,6 +76,16 @@ enum class ReadEngineKind {
     Uring,   ///< the same, but not getting it is worth a word
     Threads, ///< a pool of threads
 };
+
+/// Which engine reads, and how many reads at once.
+struct ReadSetting {
+    ReadEngineKind kind = ReadEngineKind::Threads; ///< Uring or Threads
+    int width = 4;                                 ///< reads in flight
+    bool operator==(const ReadSetting &) const = default;
+};
+
+/// Such as "io_uring, 4 reads in flight" and "8 reader threads".
+std::string setting_name(const ReadSetting &setting);
 
 /// A wish, with the size of either engine.
 struct ReadEngineWish {

@@ -1,8 +1,6 @@
 // Which read engine it is going to be.
 #include "storage/read_engine.h"
 
-#include "storage/switched_read_engine.h"
-
 #include <fmt/format.h>
 #include <utility>
 
@@ -21,6 +19,13 @@ Result<ChosenReadEngine> choose_threads(int lanes) {
 }
 
 } // namespace
+
+std::string setting_name(const ReadSetting &setting) {
+    if (setting.kind == ReadEngineKind::Uring) {
+        return fmt::format("io_uring, {} {} in flight", setting.width, setting.width == 1 ? "read" : "reads");
+    }
+    return setting.width == 1 ? "1 reader thread" : fmt::format("{} reader threads", setting.width);
+}
 
 Result<ChosenReadEngine> make_read_engine(const ReadEngineWish &wish) {
     if (wish.kind == ReadEngineKind::Threads) {

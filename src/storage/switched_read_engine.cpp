@@ -1,17 +1,9 @@
 #include "storage/switched_read_engine.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <utility>
 
 namespace sluice::storage {
-
-std::string setting_name(const ReadSetting &setting) {
-    if (setting.kind == ReadEngineKind::Uring) {
-        return fmt::format("io_uring, {} {} in flight", setting.width, setting.width == 1 ? "read" : "reads");
-    }
-    return setting.width == 1 ? "1 reader thread" : fmt::format("{} reader threads", setting.width);
-}
 
 namespace {
 
@@ -78,16 +70,9 @@ void SwitchedReadEngine::set_width(int width) {
 ReadCounters SwitchedReadEngine::counters() const {
     ReadCounters sum;
     for (const IReadEngine *engine : {counted_uring_.load(), counted_threads_.load()}) {
-        if (engine == nullptr) {
-            continue;
+        if (engine != nullptr) {
+            sum += engine->counters();
         }
-        const ReadCounters more = engine->counters();
-        sum.reads += more.reads;
-        sum.bytes += more.bytes;
-        sum.device_bytes += more.device_bytes;
-        sum.fallbacks += more.fallbacks;
-        sum.errors += more.errors;
-        sum.busy_nanoseconds += more.busy_nanoseconds;
     }
     return sum;
 }

@@ -9,16 +9,6 @@
 
 namespace sluice::storage {
 
-/// Which engine reads, and how many reads at once.
-struct ReadSetting {
-    ReadEngineKind kind = ReadEngineKind::Threads; ///< Uring or Threads
-    int width = 4;                                 ///< reads in flight
-    bool operator==(const ReadSetting &) const = default;
-};
-
-/// Such as "io_uring, 4 reads in flight" and "8 reader threads".
-std::string setting_name(const ReadSetting &setting);
-
 /// Hands requests to the engine selected last; an engine that is not selected any more finishes what it has.
 /// Thread-safe, select() called by one thread at a time.
 class SwitchedReadEngine final : public IReadEngine {
