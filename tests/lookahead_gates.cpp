@@ -86,7 +86,7 @@ protected:
             return {};
         }
         Outcome outcome{.logits = run_session(*model, config), .guesses = {}};
-        outcome.guesses = model->state().store->cache()->counters().guesses.at(
+        outcome.guesses = model->state().streamed->store->cache()->counters().guesses.at(
             static_cast<size_t>(residency::Guess::WarmStart));
         return outcome;
     }

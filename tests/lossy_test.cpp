@@ -38,8 +38,8 @@ protected:
             return {};
         }
         Outcome outcome{.logits = run_session(*model, config), .said = model->info().lossy};
-        outcome.dropped = model->state().store->counters.dropped_experts;
-        outcome.substituted = model->state().store->counters.substituted_experts;
+        outcome.dropped = model->state().streamed->store->counters.dropped_experts;
+        outcome.substituted = model->state().streamed->store->counters.substituted_experts;
         for (const float logit : outcome.logits) {
             if (!std::isfinite(logit)) {
                 ADD_FAILURE() << "a logit is not a number";

@@ -43,7 +43,7 @@ TEST_P(Needs, OnPaperAreThoseOfTheRealRun) {
         EXPECT_EQ(needs->dense_bytes, stats.dense_bytes);
         EXPECT_EQ(needs->context_bytes, stats.context_bytes);
         EXPECT_EQ(needs->compute_bytes, stats.compute_bytes);
-        EXPECT_EQ(needs->expert_bytes, used_expert_bytes(*model->state().store));
+        EXPECT_EQ(needs->expert_bytes, used_expert_bytes(*model->state().streamed->store));
         EXPECT_EQ(needs->cache_useful_bytes, stats.experts.cache_bytes) << "64 MiB hold every expert";
         EXPECT_EQ(needs->row_table_bytes, model->info().row_table_bytes);
         EXPECT_EQ(needs->cache_minimum_bytes, stats.experts.cache_minimum_bytes);
@@ -58,7 +58,7 @@ TEST(NeedsOfIdleExperts, AreNone) {
     auto session = Session::create(*model, {.context_tokens = 256, .threads = 2});
     ASSERT_TRUE(session) << session.error().message;
     EXPECT_EQ(model->info().expert_banks, 9U) << "three layers of gate, up and down";
-    EXPECT_EQ(used_expert_bytes(*model->state().store) * 3, model->info().streamed_bytes * 2)
+    EXPECT_EQ(used_expert_bytes(*model->state().streamed->store) * 3, model->info().streamed_bytes * 2)
         << "the third layer's are loaded, and in no graph";
 }
 

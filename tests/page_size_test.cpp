@@ -208,7 +208,7 @@ TEST_P(ModelByPage, WeightsInStreamedBuffersLieAsInTheFileAndAtWholePages) {
                               .repack = false});
     ASSERT_TRUE(model) << model.error().message;
     EXPECT_EQ(ggml_backend_buft_get_alignment(backend::streamed_buffer_type()), slab_);
-    backend::StreamedStore &store = *model->state().store;
+    backend::StreamedStore &store = *model->state().streamed->store;
     const auto ranges = store.mapped_ranges();
     ASSERT_FALSE(ranges.empty());
     size_t looked_at = 0;

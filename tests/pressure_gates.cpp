@@ -30,7 +30,7 @@ std::string embedded() {
 }
 
 residency::ExpertCache &cache_of(Model &model) {
-    return *model.state().store->cache();
+    return *model.state().streamed->store->cache();
 }
 
 // -- the cache is resized by hand

@@ -37,15 +37,15 @@ void expect_same(const std::vector<float> &stock, const std::vector<float> &stre
 
 void expect_streamed(Model &model) {
     const engine::ModelState &state = model.state();
-    ASSERT_NE(state.store->cache(), nullptr);
-    const residency::ExpertCounters counters = state.store->cache()->counters();
+    ASSERT_NE(state.streamed->store->cache(), nullptr);
+    const residency::ExpertCounters counters = state.streamed->store->cache()->counters();
     EXPECT_GT(counters.misses, 0U);
     EXPECT_GT(counters.bytes_read, 0U);
     EXPECT_GT(counters.evictions, 0U);
     EXPECT_GT(counters.rereads, 0U);
     EXPECT_EQ(counters.errors, 0U);
-    EXPECT_EQ(state.store->counters.materialized, 0U);
-    EXPECT_FALSE(state.runtime->last_error());
+    EXPECT_EQ(state.streamed->store->counters.materialized, 0U);
+    EXPECT_FALSE(state.streamed->runtime->last_error());
 }
 
 class OwnContexts : public testing::TestWithParam<std::tuple<BatchKind, Decides>> {};
@@ -55,9 +55,9 @@ TEST_P(OwnContexts, ComputeTheBytesOfStock) {
     const GateConfig config{.model = embedded(), .batch = kind, .decides = decides};
     auto model = load(config);
     ASSERT_TRUE(model);
-    EXPECT_EQ(model->state().store->cache(), nullptr) << "it is made when the first graph comes";
+    EXPECT_EQ(model->state().streamed->store->cache(), nullptr) << "it is made when the first graph comes";
     if (decides == Decides::ItselfRestless) {
-        model->state().runtime->make_restless();
+        model->state().streamed->runtime->make_restless();
     }
     std::vector<float> logits;
     ASSERT_TRUE(decode_in_contexts(kind, model->state().llama.get(), config.threads, logits));
@@ -145,7 +145,7 @@ TEST(OwnContext, CacheThatIsTooSmallFailsTheGraphAndTheModelSaysWhy) {
     std::vector<float> logits;
     GateSequence sequence(model->state().llama.get(), 64, 2, logits);
     EXPECT_FALSE(sequence.prompt(0, 4));
-    EXPECT_TRUE(model->state().runtime->last_error());
+    EXPECT_TRUE(model->state().streamed->runtime->last_error());
 }
 
 } // namespace

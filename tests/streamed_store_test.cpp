@@ -2,6 +2,7 @@
 // load.
 
 #include "backend/hidden_names.h"
+#include "backend/load_target.h"
 #include "backend/streaming_device.h"
 #include "engine/llama_log.h"
 #include "engine/model_state.h"
@@ -108,7 +109,7 @@ protected:
         auto store = StreamedStore::create(*directory_, {.access = storage::Access::Buffered, .dry = dry});
         ASSERT_TRUE(store) << store.error().message;
         store_ = std::move(*store);
-        scope_ = std::make_unique<LoadScope>(*store_);
+        scope_ = std::make_unique<LoadScope>(store_.get());
         // The loader's question, on the weight itself; an empty buffer of our type is behind it.
         const Context asking = make_context();
         ggml_tensor *rows = ggml_new_tensor_3d(asking.get(), GGML_TYPE_F32, bank_->ne[0], 1, 1);
@@ -200,7 +201,7 @@ std::unique_ptr<llama_model, Free> load(const std::string &path, StreamedStore &
 
 TEST_F(StoreNames, NoneIsHiddenOnceALoadWasCancelled) {
     const auto store = *StreamedStore::create(*directory_, {.access = storage::Access::Buffered});
-    const LoadScope scope(*store);
+    const LoadScope scope(store.get());
     Progress progress{.stop_at = 0.01F}; // of the whole file, most of which is never read
     EXPECT_EQ(load(path_, *store, progress), nullptr);
     EXPECT_GT(progress.most_hidden, 1U);
@@ -209,7 +210,7 @@ TEST_F(StoreNames, NoneIsHiddenOnceALoadWasCancelled) {
 
 TEST_F(StoreNames, NoneIsHiddenOnceAModelWasFreedWithinItsScope) {
     const auto store = *StreamedStore::create(*directory_, {.access = storage::Access::Buffered});
-    const LoadScope scope(*store);
+    const LoadScope scope(store.get());
     Progress progress;
     auto model = load(path_, *store, progress);
     ASSERT_NE(model, nullptr);

@@ -134,8 +134,8 @@ TEST_F(Telemetry, CountsAreThoseOfTheStoragePort) {
         const auto watched = watched_session();
         run(*watched->session);
         engine::ModelState &state = model_->state();
-        state.store->cache()->wait_idle();
-        const storage::ReadCounters port = state.reads->counters();
+        state.streamed->store->cache()->wait_idle();
+        const storage::ReadCounters port = state.streamed->reads->counters();
         const TokenSample sum = watched->sum();
         EXPECT_GT(sum.expert_reads, 0U);
         EXPECT_EQ(sum.speculative_reads > 0, cache == CacheSize::Everything) << "a long prompt reads ahead";
@@ -162,7 +162,7 @@ TEST_F(Telemetry, CountsOfRowsAreThoseOfTheStoragePort) {
               .row_window_bytes = residency::slab_bytes()});
         const auto watched = watched_session();
         run(*watched->session);
-        const storage::ReadCounters port = model_->state().row_reads->counters();
+        const storage::ReadCounters port = model_->state().streamed->row_reads->counters();
         const TokenSample sum = watched->sum();
         EXPECT_GT(sum.row_reads, 0U);
         EXPECT_EQ(sum.row_reads, port.reads);

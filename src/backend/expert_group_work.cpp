@@ -148,11 +148,9 @@ void ExpertGroup::finish_item(WorkItem &item, StepThread &self) {
 
 void ExpertGroup::unstage(const ExpertStep &step) {
     for (const ExpertUse &use : step.uses) {
-        if (use.weight->materialized) {
-            continue; // another context's graph brought it in for good
+        if (!use.weight->materialized) { // or another context's graph brought it in for good
+            storage::ReservedMemory::discard_pages(bytes_of(*use.weight));
         }
-        const ggml_tensor *weight = use.weight->tensor;
-        storage::ReservedMemory::discard_pages({static_cast<std::byte *>(weight->data), ggml_nbytes(weight)});
     }
 }
 

@@ -19,6 +19,7 @@ Result<std::unique_ptr<GraphPlan>> GraphPlan::build(const ggml_cgraph *graph, St
     if (auto classified = plan->classify(graph); !classified) {
         return fail(classified.error());
     }
+    plan->materialized_ = store.counters.materialized;
     plan->rewrite(graph);
     return plan;
 }
@@ -337,6 +338,7 @@ int GraphPlan::rewrite_step(const ggml_cgraph *graph, int index) {
     }
     add_custom("multiply_experts", compute, context);
     if (staged) {
+        staged_banks_.push_back(step.uses.front().weight);
         nodes_.push_back(first);
         add_custom("unstage_experts", unstage, context);
     }
@@ -358,6 +360,28 @@ void GraphPlan::measure_workspace() {
     for (const ExpertStep *step : steps_) {
         if (step->activations.row_bytes > 0) {
             workspace_bytes_ = std::max(workspace_bytes_, converted_bytes(step->uses.front().node));
+        }
+    }
+}
+
+/// Before the graph runs and not in it: once it runs it runs to its end, reading what was to be staged even
+/// if that failed.
+Status GraphPlan::open_staged() {
+    for (const StreamedTensor *bank : staged_banks_) {
+        if (auto opened = storage::ReservedMemory::open_pages(bytes_of(*bank)); !opened) {
+            return opened;
+        }
+    }
+    return {};
+}
+
+void GraphPlan::close_staged() {
+    for (const StreamedTensor *bank : staged_banks_) {
+        if (!bank->materialized) { // or another context's graph brought it in for good
+            storage::ReservedMemory::discard_pages(bytes_of(*bank)); // a graph that was aborted left them
+            if (auto closed = storage::ReservedMemory::close_pages(bytes_of(*bank)); !closed) {
+                store_.set_error(closed.error());
+            }
         }
     }
 }
@@ -393,6 +417,7 @@ void GraphPlan::end_group() {
 void GraphPlan::finish() {
     const CacheTime time(store_);
     end_group();
+    close_staged();
     for (const auto &gather : gathers_) {
         gather->release();
     }
@@ -405,6 +430,10 @@ GraphPlan *PlanCache::find(const ggml_cgraph *graph) {
     const auto it = std::find_if(plans_.begin(), plans_.end(),
                                  [graph](const auto &plan) { return plan->uid() == graph->uid; });
     if (it == plans_.end()) {
+        return nullptr;
+    }
+    if ((*it)->is_stale()) {
+        plans_.erase(it);
         return nullptr;
     }
     std::rotate(it, std::next(it), plans_.end());

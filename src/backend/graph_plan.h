@@ -32,6 +32,10 @@ public:
     /// materializing; Internal if the graph mixes models or no cache was created.
     static Result<std::unique_ptr<GraphPlan>> build(const ggml_cgraph *graph, StreamedStore &store);
 
+    /// Opens the memory of banks that the stock kernel multiplies; call before computing, and finish()
+    /// after, whatever it returns. Errors: OutOfMemory.
+    Status open_staged();
+
     /// The graph to compute instead; resets the plan's run state. Call under the store's compute_mutex.
     ggml_cgraph *rewritten();
 
@@ -43,6 +47,8 @@ public:
     /// there is none.
     [[nodiscard]] int64_t tokens() const { return tokens_; }
     [[nodiscard]] uint64_t uid() const { return uid_; }
+    /// A weight has been materialized since: it may hold other bytes than the file now.
+    [[nodiscard]] bool is_stale() const { return materialized_ != store_.counters.materialized; }
 
 private:
     /// What a custom node points to.
@@ -90,6 +96,7 @@ private:
     void begin_what_is_known(int next);
     void begin_next_decision();
     void end_group();
+    void close_staged();
     void add_custom(const char *name, ggml_custom_op_t callback, NodeContext context);
     void measure_workspace();
 
@@ -108,6 +115,7 @@ private:
 
     StreamedStore &store_;
     uint64_t uid_ = 0;
+    uint64_t materialized_ = 0; ///< weights of the store when it was made
     int64_t tokens_ = 0;
     std::unique_ptr<ggml_context, ContextDeleter> context_; ///< owns the custom nodes
     std::vector<ggml_tensor *> nodes_;
@@ -117,6 +125,7 @@ private:
     std::vector<std::unique_ptr<ExpertGroup>> groups_;
     std::vector<std::unique_ptr<NodeContext>> contexts_;
     std::vector<ExpertStep *> steps_;
+    std::vector<const StreamedTensor *> staged_banks_; ///< that the stock kernel multiplies
     std::vector<std::unique_ptr<RowFetch>> gathers_;
     size_t workspace_bytes_ = 0; ///< converted activations of the step that runs; the store has the memory
     ExpertGroup *active_ = nullptr;
@@ -128,7 +137,7 @@ class PlanCache {
 public:
     explicit PlanCache(size_t capacity) : capacity_(capacity) {}
 
-    /// The plan made for this very graph, or null.
+    /// The plan made for this very graph, or null. One that is stale goes.
     GraphPlan *find(const ggml_cgraph *graph);
 
     /// Keeps `plan`, dropping the one used longest ago if need be. Returns it.

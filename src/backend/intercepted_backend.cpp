@@ -128,6 +128,9 @@ ggml_status fail_graph(InterceptedBackend &backend, const StreamedStore &store, 
 
 Result<GraphPlan *> prepare(InterceptedBackend &backend, GraphPlan *plan, const ggml_cgraph *graph,
                             StreamedStore &store) {
+    if (store.refusal()) {
+        return fail(*store.refusal());
+    }
     if (store.runtime != nullptr) {
         if (auto ready = store.runtime->before_graph(graph); !ready) {
             return fail(ready.error());
@@ -157,7 +160,12 @@ ggml_status run_streamed(InterceptedBackend &backend, GraphPlan *known, ggml_cgr
         return fail_graph(backend, store, plan.error());
     }
     ++store.counters.graphs;
-    const ggml_status status = compute(backend, (*plan)->rewritten(), &store.counters);
+    ggml_status status = GGML_STATUS_ALLOC_FAILED;
+    if (auto opened = (*plan)->open_staged(); opened) {
+        status = compute(backend, (*plan)->rewritten(), &store.counters);
+    } else {
+        store.set_error(opened.error());
+    }
     (*plan)->finish();
     auto error = store.take_error();
     if (store.runtime != nullptr) {
@@ -195,6 +203,21 @@ ggml_status graph_compute(ggml_backend_t backend, ggml_cgraph *graph) {
         GGML_LOG_ERROR("sluice: %s\n", error.what());
         return GGML_STATUS_FAILED;
     }
+}
+
+/// ggml's CPU backend would compute what was planned itself, and meet weights that nobody fetched: a plan of
+/// ours is the graph, and computing it is graph_compute().
+ggml_backend_graph_plan_t graph_plan_create(ggml_backend_t, const ggml_cgraph *graph) {
+    return new (std::nothrow) ggml_cgraph(*graph);
+}
+
+void graph_plan_free(ggml_backend_t, ggml_backend_graph_plan_t plan) {
+    delete static_cast<ggml_cgraph *>(plan);
+}
+
+ggml_status graph_plan_compute(ggml_backend_t backend, ggml_backend_graph_plan_t plan) {
+    return plan == nullptr ? GGML_STATUS_ALLOC_FAILED
+                           : graph_compute(backend, static_cast<ggml_cgraph *>(plan));
 }
 
 /// Called for every graph that llama.cpp reserves or allocates, before it gets memory.
@@ -240,6 +263,10 @@ ggml_backend_t make_intercepted_backend() {
         static_cast<ggml_backend &>(*backend) = *inner;
         backend->inner = inner;
         backend->iface.free = free_backend;
+        backend->iface.graph_plan_create = graph_plan_create;
+        backend->iface.graph_plan_free = graph_plan_free;
+        backend->iface.graph_plan_update = nullptr;
+        backend->iface.graph_plan_compute = graph_plan_compute;
         backend->iface.graph_compute = graph_compute;
         backend->iface.graph_optimize = graph_optimize;
         return backend.release();

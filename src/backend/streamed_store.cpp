@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <fmt/format.h>
 
 namespace sluice::backend {
@@ -14,7 +15,20 @@ double mebibytes(uint64_t bytes) {
     return static_cast<double>(bytes) / (1024.0 * 1024.0);
 }
 
+/// What the mirror of a table, or of the file, keeps of `tensor`.
+Status open_slabs(const ggml_tensor &tensor) {
+    const size_t slab = residency::slab_bytes();
+    auto *data = static_cast<std::byte *>(tensor.data);
+    const size_t lead = reinterpret_cast<uintptr_t>(data) % slab;
+    const size_t whole = (lead + ggml_nbytes(&tensor) + slab - 1) / slab * slab;
+    return storage::ReservedMemory::open_pages({data - lead, whole});
+}
+
 } // namespace
+
+std::span<std::byte> bytes_of(const StreamedTensor &weight) {
+    return {static_cast<std::byte *>(weight.tensor->data), ggml_nbytes(weight.tensor)};
+}
 
 const ggml_tensor *view_root(const ggml_tensor *tensor) {
     while (tensor->view_src != nullptr) {
@@ -85,6 +99,9 @@ Status StreamedStore::adopt(ggml_tensor *tensor) {
         adopt_bank(*streamed);
         break;
     case Role::Rows:
+        if (auto opened = open_slabs(*tensor); !opened) {
+            return opened;
+        }
         streamed->index = rows_->add({.name = streamed->name,
                                       .file = streamed->file,
                                       .offset = entry->offset,
@@ -134,8 +151,11 @@ void StreamedStore::find_layout(StreamedTensor &streamed) {
 }
 
 /// Mapped where asked for; otherwise the loader reads it, since its name stays.
-Status StreamedStore::adopt_dense(const StreamedTensor &streamed) {
+Status StreamedStore::adopt_dense(StreamedTensor &streamed) {
     const size_t bytes = ggml_nbytes(streamed.tensor);
+    if (auto opened = open_slabs(*streamed.tensor); !opened) {
+        return opened;
+    }
     auto *data = static_cast<std::byte *>(streamed.tensor->data);
     if (!options_.placement.map_dense) {
         resident_dense_bytes_ += bytes;
@@ -143,6 +163,7 @@ Status StreamedStore::adopt_dense(const StreamedTensor &streamed) {
         return {};
     }
     mapped_bytes_ += bytes;
+    streamed.mapped = true;
     const size_t page = storage::page_size();
     const size_t lead = streamed.offset % page;
     const size_t whole = (lead + bytes + page - 1) / page * page;
@@ -316,8 +337,34 @@ uint64_t StreamedStore::token_working_set() const {
 }
 
 Status StreamedStore::read_weight(const StreamedTensor &weight, size_t offset, std::span<std::byte> into) {
+    if (weight.overwritten) {
+        std::memcpy(into.data(), static_cast<const std::byte *>(weight.data) + offset, into.size());
+        return {};
+    }
     return storage::read_fully(*weight.file, weight.offset + offset, into, into.size(),
                                storage::Access::Buffered, nullptr);
+}
+
+Status StreamedStore::overwrite(StreamedTensor &weight, size_t offset, std::span<const std::byte> bytes) {
+    const std::lock_guard lock(compute_mutex);
+    auto written = write_to(weight, offset, bytes);
+    if (!written) {
+        refusal_ = written.error().with_context("somebody wrote to a weight, and it was not possible");
+    }
+    return written;
+}
+
+Status StreamedStore::write_to(StreamedTensor &weight, size_t offset, std::span<const std::byte> bytes) {
+    if (auto ready = materialize(weight, "something writes to it"); !ready) {
+        return ready;
+    }
+    if (weight.mapped) {
+        return fail(ErrorCode::Unsupported,
+                    fmt::format("{} is mapped from its file and cannot be written to", weight.name));
+    }
+    std::memcpy(static_cast<std::byte *>(weight.tensor->data) + offset, bytes.data(), bytes.size());
+    weight.overwritten = true;
+    return {};
 }
 
 Status StreamedStore::materialize(StreamedTensor &weight, const std::string &why) {
@@ -333,6 +380,9 @@ Status StreamedStore::materialize(StreamedTensor &weight, const std::string &why
         std::fprintf(stderr, "sluice: %s (%.1f MiB) is brought into memory whole because %s\n",
                      weight.name.c_str(), mebibytes(bytes), why.c_str());
         auto *data = static_cast<std::byte *>(weight.tensor->data);
+        if (auto opened = storage::ReservedMemory::open_pages({data, bytes}); !opened) {
+            return opened;
+        }
         if (auto read = read_weight(weight, 0, {data, bytes}); !read) {
             return fail(read.error().with_context("cannot bring in " + weight.name));
         }
@@ -342,14 +392,15 @@ Status StreamedStore::materialize(StreamedTensor &weight, const std::string &why
     return {};
 }
 
-Status StreamedStore::materialize_rows(const StreamedTensor &weight, const std::string &why) {
+Status StreamedStore::materialize_rows(StreamedTensor &weight, const std::string &why) {
     const auto left = options_.memory_left ? options_.memory_left() : std::nullopt;
     const auto how = rows_->materialize(weight.index, left);
     if (!how) {
         return fail(how.error());
     }
+    weight.mapped = *how == residency::Materialized::Mapped;
     const std::string small =
-        *how == residency::Materialized::Mapped
+        weight.mapped
             ? fmt::format("mapped from its file ({:.1f} MiB of memory are left)", mebibytes(left.value_or(0)))
             : "brought into memory whole";
     std::fprintf(stderr, "sluice: %s (%.1f MiB) is %s because %s\n", weight.name.c_str(),

@@ -46,8 +46,13 @@ struct StreamedTensor {
     storage::IFile *file = nullptr;
     uint64_t offset = 0;       ///< bytes from the start of the file
     bool materialized = false; ///< its bytes are, or can be faulted in, at its reserved memory for good
+    bool mapped = false;       ///< materialized, and by the file: it cannot be written to
+    bool overwritten = false;  ///< it holds other bytes than the file
     std::shared_ptr<const ExpertLayout> layout; ///< of experts in slots; null: as in the file
 };
+
+/// Where a weight's bytes are when they are in its reserved memory.
+std::span<std::byte> bytes_of(const StreamedTensor &weight);
 
 /// Of StreamedStore::set_lookahead_experts(): as many as a token uses.
 inline constexpr uint32_t kAsManyAsUsed = UINT32_MAX;
@@ -203,8 +208,15 @@ public:
     /// Thread-safe.
     [[nodiscard]] std::vector<storage::ByteRange> dense_ranges() const;
 
-    /// Bytes of the weight from the file, for whoever asks ggml for a streamed weight's data.
+    /// Bytes of the weight, for whoever asks ggml for a streamed weight's data.
     Status read_weight(const StreamedTensor &weight, size_t offset, std::span<std::byte> into);
+
+    /// Writes to a weight, which is materialized for that. If it cannot be done no graph of the model
+    /// computes any more: it would not be with the weights that somebody gave it. Not under compute_mutex.
+    Status overwrite(StreamedTensor &weight, size_t offset, std::span<const std::byte> bytes);
+
+    /// Why no graph may compute any more; empty if all may. Call under compute_mutex.
+    [[nodiscard]] const std::optional<Error> &refusal() const { return refusal_; }
 
     /// How many of the next layer's experts to guess and read ahead while a token is computed; 0: none.
     /// Read when a graph begins. Thread-safe.
@@ -237,8 +249,9 @@ private:
     StreamedTensor *find_dry(const ggml_tensor *root);
     void adopt_bank(StreamedTensor &streamed);
     void find_layout(StreamedTensor &streamed);
-    Status adopt_dense(const StreamedTensor &streamed);
-    Status materialize_rows(const StreamedTensor &weight, const std::string &why);
+    Status adopt_dense(StreamedTensor &streamed);
+    Status materialize_rows(StreamedTensor &weight, const std::string &why);
+    Status write_to(StreamedTensor &weight, size_t offset, std::span<const std::byte> bytes);
 
     const model::GgufDirectory &directory_;
     const StoreOptions options_;
@@ -264,6 +277,7 @@ private:
     std::atomic<bool> failed_{false};
     std::mutex error_mutex_;
     std::optional<Error> error_;
+    std::optional<Error> refusal_;
 };
 
 /// Operations that only describe memory; whoever uses their result is looked at instead.

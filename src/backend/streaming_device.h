@@ -1,7 +1,8 @@
 // Sluice's one registration with ggml: a device whose buffer type holds weights that are not in memory.
 //
-// Which weights go there is decided per load, by the store of the model being loaded on this thread. Contexts
-// made afterwards get an intercepted CPU backend (intercepted_backend.h) from the same device.
+// Which weights go there is decided per load, by the store of the model that the thread loads
+// (load_target.h). Contexts made afterwards get an intercepted CPU backend (intercepted_backend.h) from the
+// same device.
 #pragma once
 
 #include "backend/streamed_store.h"
@@ -21,21 +22,6 @@ ggml_backend_buffer_type_t streamed_buffer_type();
 
 /// Whether `tensor` (or what it views) lies in a streamed buffer; if so, the store it belongs to, else null.
 StreamedStore *store_of(const ggml_tensor *tensor);
-
-/// While it lives, weights loaded by this thread are offered to `store`. On destruction
-/// StreamedStore::loading_ended(): so it ends while the model that was loaded is there, or after all of a
-/// model that was not. One around a load without allocation ends before the model: nothing tells the store
-/// that such a model's tensors go. Scopes on one thread do not nest.
-class LoadScope {
-public:
-    explicit LoadScope(StreamedStore &store);
-    ~LoadScope();
-    LoadScope(const LoadScope &) = delete;
-    LoadScope &operator=(const LoadScope &) = delete;
-
-private:
-    StreamedStore &store_;
-};
 
 /// While it lives, collects the intercepted backends that llama.cpp makes on this thread: those of the
 /// context being created. Scopes on one thread do not nest.

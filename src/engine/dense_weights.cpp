@@ -24,12 +24,12 @@ Status check_dense_weights(DenseWeights mode) {
 }
 
 Status warm_dense_weights(const ModelState &model, const std::function<bool(float)> &progress) {
-    if (model.options.dense_weights != DenseWeights::Warm || model.store == nullptr) {
+    if (model.options.dense_weights != DenseWeights::Warm || model.streamed == nullptr) {
         return {};
     }
     constexpr size_t kStep = size_t{8} << 20U; // often enough for a progress bar and a prompt Ctrl-C
-    std::vector<storage::ByteRange> ranges = model.store->mapped_ranges();
-    const auto all = static_cast<double>(model.store->mapped_bytes());
+    std::vector<storage::ByteRange> ranges = model.streamed->store->mapped_ranges();
+    const auto all = static_cast<double>(model.streamed->store->mapped_bytes());
     double done = 0;
     for (storage::ByteRange range : ranges) {
         while (!range.empty()) {
@@ -46,12 +46,12 @@ Status warm_dense_weights(const ModelState &model, const std::function<bool(floa
 }
 
 void lock_dense_weights(ModelState &model) {
-    if (model.options.dense_weights != DenseWeights::Locked || model.store == nullptr ||
+    if (model.options.dense_weights != DenseWeights::Locked || model.streamed == nullptr ||
         model.info.dense_locked || !model.info.dense_note.empty()) {
         return;
     }
     std::vector<storage::ByteRange> locked;
-    for (const storage::ByteRange range : model.store->dense_ranges()) {
+    for (const storage::ByteRange range : model.streamed->store->dense_ranges()) {
         if (auto lock = storage::lock_pages(range); !lock) {
             for (const storage::ByteRange done : locked) {
                 storage::unlock_pages(done);
@@ -65,10 +65,10 @@ void lock_dense_weights(ModelState &model) {
 }
 
 DenseResidency dense_residency(const ModelState &model) {
-    if (model.store == nullptr) {
+    if (model.streamed == nullptr) {
         return {};
     }
-    const auto ranges = model.store->dense_ranges();
+    const auto ranges = model.streamed->store->dense_ranges();
     const storage::PageResidency pages = storage::sample_residency(ranges, kResidencySamples);
     return {.resident = pages.resident, .swapped = pages.swapped};
 }

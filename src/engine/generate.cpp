@@ -67,7 +67,7 @@ private:
 
 /// Adds what happened to the expert cache between two moments to the session's generation totals.
 void count_generation(SessionState &state, const ExpertStats &before) {
-    const ExpertStats after = expert_stats(*state.model);
+    const ExpertStats after = expert_stats(*state.model->streamed);
     state.totals.generate_bytes_read += after.bytes_read - before.bytes_read;
     state.totals.generate_hits += after.hits - before.hits;
     state.totals.generate_misses += after.misses - before.misses;
@@ -128,14 +128,15 @@ Result<StopReason> generate(SessionState &state, std::span<const Token> prompt, 
         common_sampler_accept(sampler.get(), token, false);
     }
 
-    const ExpertStats before = state.model->store != nullptr ? expert_stats(*state.model) : ExpertStats{};
+    const ExpertStats before =
+        state.model->streamed != nullptr ? expert_stats(*state.model->streamed) : ExpertStats{};
     const auto start = Clock::now();
     TextStream text(on_text);
     auto reason = draw_tokens(state, sampler.get(), limit, text);
     text.flush();
     state.totals.generate_seconds += seconds_since(start);
     state.totals.generate_time += state.meter.since_last(); // drawing what was not computed any more
-    if (state.model->store != nullptr) {
+    if (state.model->streamed != nullptr) {
         count_generation(state, before);
     }
     return reason;

@@ -1,5 +1,6 @@
 #include "sluice/model.h"
 
+#include "backend/load_target.h"
 #include "backend/streaming_device.h"
 #include "engine/dense_weights.h"
 #include "engine/llama_log.h"
@@ -22,56 +23,6 @@ namespace engine {
 
 namespace {
 
-storage::ReadEngineKind engine_kind(IoEngine engine) {
-    switch (engine) {
-    case IoEngine::Uring:
-        return storage::ReadEngineKind::Uring;
-    case IoEngine::Threads:
-        return storage::ReadEngineKind::Threads;
-    case IoEngine::Auto:
-        break;
-    }
-    return storage::ReadEngineKind::Auto;
-}
-
-storage::ReadEngineWish expert_engine(const ModelOptions &options) {
-    const auto given_or = [](int given, int start) { return given == 0 ? start : given; };
-    return {.kind = engine_kind(options.io_engine),
-            .depth = given_or(options.io_depth, backend::kRingDepth),
-            .lanes = given_or(options.io_threads, backend::kReaderThreads)};
-}
-
-/// A slab is small: only many reads in flight keep a device busy.
-storage::ReadEngineWish row_engine(const ModelOptions &options) {
-    constexpr int kReadsInFlight = 64;
-    constexpr int kLanes = 32;
-    return {.kind = engine_kind(options.io_engine), .depth = kReadsInFlight, .lanes = kLanes};
-}
-
-/// What may still be taken, a floor left to the system.
-std::optional<uint64_t> memory_left() {
-    const storage::MemoryFacts facts = storage::read_memory_facts();
-    const auto usable = storage::usable_memory(facts);
-    if (!usable) {
-        return std::nullopt;
-    }
-    return *usable - std::min(*usable, system_floor(*usable, bounding_group_limit(facts)));
-}
-
-bool all_direct(const model::GgufDirectory &directory) {
-    return std::all_of(directory.shards().begin(), directory.shards().end(),
-                       [](const auto &shard) { return shard->direct_trusted(); });
-}
-
-std::string direct_refusal(const model::GgufDirectory &directory) {
-    for (const auto &shard : directory.shards()) {
-        if (!shard->direct_trusted()) {
-            return shard->direct_refusal();
-        }
-    }
-    return {};
-}
-
 uint64_t tensor_bytes(const model::GgufDirectory &directory) {
     uint64_t bytes = 0;
     for (const model::TensorEntry &entry : directory.tensors()) {
@@ -84,10 +35,10 @@ uint64_t tensor_bytes(const model::GgufDirectory &directory) {
 bool report_progress(float done, void *data) {
     const ModelState &state = *static_cast<ModelState *>(data);
     const auto all = static_cast<double>(tensor_bytes(*state.directory));
-    const double streamed =
-        state.store != nullptr
-            ? static_cast<double>(state.store->streamed_bytes() + state.store->row_table_bytes())
-            : 0.0;
+    const double streamed = state.streamed != nullptr
+                                ? static_cast<double>(state.streamed->store->streamed_bytes() +
+                                                      state.streamed->store->row_table_bytes())
+                                : 0.0;
     const double fraction = streamed < all ? done * all / (all - streamed) : done;
     return state.options.progress(static_cast<float>(std::min(fraction, 1.0)));
 }
@@ -136,15 +87,12 @@ Status load_weights(ModelState &state) {
     params.kv_overrides = overrides->data();
     const LogScope log;
     {
-        std::optional<backend::LoadScope> scope;
-        if (state.store != nullptr) {
-            scope.emplace(*state.store);
-        }
+        const backend::LoadScope scope(state.streamed != nullptr ? state.streamed->store.get() : nullptr);
         state.llama.reset(llama_model_load_from_file(state.options.path.c_str(), params));
     }
     if (state.llama != nullptr) {
         // llama.cpp says so itself only when it has read every byte of the file.
-        if (state.store != nullptr && state.options.progress && !state.options.progress(1.0F)) {
+        if (state.streamed != nullptr && state.options.progress && !state.options.progress(1.0F)) {
             return fail(ErrorCode::Cancelled, fmt::format("loading {} was cancelled", state.options.path));
         }
         return {};
@@ -156,44 +104,16 @@ Status load_weights(ModelState &state) {
 }
 
 Status prepare_streaming(ModelState &state) {
-    auto reads = storage::SwitchedReadEngine::create(expert_engine(state.options), state.info.io_note);
-    if (!reads) {
-        return fail(reads.error());
-    }
-    state.reads = std::move(*reads);
-    state.info.io_engine = storage::setting_name(state.reads->setting());
-    const storage::Access access = expert_access(state.options, *state.directory);
-    state.info.direct = access == storage::Access::Direct;
-    if (state.options.direct && !state.info.direct) {
-        state.info.direct_refusal = direct_refusal(*state.directory);
-    }
-    backend::StoreOptions options = store_options(state.options, access);
-    options.expert_reads = state.reads.get();
-    if (state.options.row_stream) {
-        auto row_reads = storage::make_read_engine(row_engine(state.options));
-        if (!row_reads) {
-            return fail(row_reads.error());
-        }
-        state.row_reads = std::move(row_reads->engine);
-        options.row_reads = state.row_reads.get();
-    }
     backend::register_device();
-    auto store = backend::StreamedStore::create(*state.directory, std::move(options));
-    if (!store) {
-        return fail(store.error());
+    auto streamed = StreamedModel::make(state.options, state.directory);
+    if (!streamed) {
+        return fail(streamed.error());
     }
-    state.store = std::move(*store);
-    const ModelOptions &given = state.options;
-    backend::RuntimeOptions runtime{.cache_bytes = given.cache_bytes,
-                                    .tuning = {.io_engine = given.io_engine,
-                                               .io_depth = given.io_depth,
-                                               .io_threads = given.io_threads,
-                                               .lookahead = given.lookahead},
-                                    .hot_set_folder = given.hot_set_folder};
-    if (!given.hot_set_folder.empty()) {
-        runtime.file = residency::identify_file(given.path, state.directory->file_bytes());
-    }
-    state.runtime = std::make_unique<backend::StreamRuntime>(*state.store, *state.reads, std::move(runtime));
+    state.streamed = std::move(*streamed);
+    state.info.io_note = state.streamed->io_note;
+    state.info.io_engine = storage::setting_name(state.streamed->reads->setting());
+    state.info.direct = state.streamed->direct;
+    state.info.direct_refusal = state.streamed->direct_refusal;
     return {};
 }
 
@@ -215,11 +135,11 @@ void describe(ModelState &state) {
     if (llama_model_meta_val_str(state.llama.get(), "general.architecture", text, sizeof(text)) >= 0) {
         state.info.architecture = text;
     }
-    if (state.store != nullptr) {
-        state.info.streamed_bytes = state.store->streamed_bytes();
-        state.info.expert_banks = state.store->banks().size();
-        state.info.row_table_bytes = state.store->row_table_bytes();
-        state.info.mapped_bytes = state.store->mapped_bytes();
+    if (state.streamed != nullptr) {
+        state.info.streamed_bytes = state.streamed->store->streamed_bytes();
+        state.info.expert_banks = state.streamed->store->banks().size();
+        state.info.row_table_bytes = state.streamed->store->row_table_bytes();
+        state.info.mapped_bytes = state.streamed->store->mapped_bytes();
     }
     const uint64_t all = tensor_bytes(*state.directory);
     state.info.dense_bytes = all - std::min(all, state.info.streamed_bytes + state.info.row_table_bytes);
@@ -230,26 +150,6 @@ void describe(ModelState &state) {
 void init_llama() {
     static std::once_flag once;
     std::call_once(once, [] { llama_backend_init(); });
-}
-
-storage::Access expert_access(const ModelOptions &options, const model::GgufDirectory &directory) {
-    return options.direct && all_direct(directory) ? storage::Access::Direct : storage::Access::Buffered;
-}
-
-backend::StoreOptions store_options(const ModelOptions &options, storage::Access access) {
-    return {.access = access,
-            .placement = {.rows = options.row_stream,
-                          .map_dense = options.dense_weights == DenseWeights::Mmap ||
-                                       options.dense_weights == DenseWeights::Warm,
-                          .repack = options.repack},
-            .policy = options.cache_policy,
-            .route_sink = options.route_sink,
-            .lossy = options.lossy,
-            .repack_experts = options.repack_experts,
-            .overlap = options.overlap,
-            .lookahead = options.lookahead != 0U,
-            .row_window_bytes = options.row_window_bytes,
-            .memory_left = [] { return memory_left(); }};
 }
 
 void ChatTemplatesDeleter::operator()(common_chat_templates *templates) const {

@@ -21,8 +21,8 @@ Result<std::unique_ptr<PaperModel>> PaperModel::make(const ModelOptions &model, 
             return fail(store.error());
         }
         paper->store_ = std::move(*store);
-        paper->scope_.emplace(*paper->store_);
     }
+    paper->scope_.emplace(paper->store_.get());
     if (auto loaded = paper->load(model, directory); !loaded) {
         return fail(loaded.error());
     }

@@ -2,6 +2,7 @@
 // without allocating them. Sluice's device takes part as in a real load.
 #pragma once
 
+#include "backend/load_target.h"
 #include "backend/streaming_device.h"
 #include "engine/llama_log.h"
 #include "engine/session_state.h"

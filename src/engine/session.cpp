@@ -110,8 +110,8 @@ void measure_memory(SessionState &state) {
             state.dense_bytes += bytes.model;
         }
     }
-    if (state.model->store != nullptr) {
-        state.dense_bytes += state.model->store->resident_dense_bytes();
+    if (state.model->streamed != nullptr) {
+        state.dense_bytes += state.model->streamed->store->resident_dense_bytes();
     }
 }
 
@@ -120,7 +120,7 @@ void measure_memory(SessionState &state) {
 Status prepare_runtime(SessionState &state) {
     const SessionOptions &options = state.options;
     const int most_threads = options.try_fewer_threads ? options.threads : 0;
-    if (state.model->runtime == nullptr) {
+    if (state.model->streamed == nullptr) {
         state.tuning.emplace(nullptr, nullptr, backend::TuningOptions{}, most_threads);
         if (options.restless) {
             state.tuning->make_restless();
@@ -131,9 +131,9 @@ Status prepare_runtime(SessionState &state) {
         backend::let_choose_threads(backend, most_threads);
     }
     if (options.restless) {
-        state.model->runtime->make_restless();
+        state.model->streamed->runtime->make_restless();
     }
-    return state.model->runtime->make_cache(state.compute_bytes);
+    return state.model->streamed->runtime->make_cache(state.compute_bytes);
 }
 
 void choose_threads(SessionState &state, size_t tokens) {
@@ -393,11 +393,11 @@ RunStats Session::stats() const {
         stats.settled = state_->tuning->outcome();
         stats.tokens_tried = state_->tuning->tokens_tried();
     } else {
-        stats.settled = state_->model->runtime->settled();
-        stats.tokens_tried = state_->model->runtime->tokens_tried();
-        stats.experts = engine::expert_stats(*state_->model);
-        stats.experts.lookahead.on = state_->model->runtime->looks_ahead();
-        stats.rows = engine::row_stats(*state_->model);
+        stats.settled = state_->model->streamed->runtime->settled();
+        stats.tokens_tried = state_->model->streamed->runtime->tokens_tried();
+        stats.experts = engine::expert_stats(*state_->model->streamed);
+        stats.experts.lookahead.on = state_->model->streamed->runtime->looks_ahead();
+        stats.rows = engine::row_stats(*state_->model->streamed);
     }
     return stats;
 }

@@ -1,3 +1,5 @@
+#include "engine/streamed_model.h"
+
 #include "engine/model_state.h"
 
 namespace sluice::engine {
@@ -14,9 +16,24 @@ void add_guesses(const residency::ExpertCounters &counters, ExpertStats &stats) 
     stats.warm_start = {.reads = warm.reads, .bytes = warm.bytes, .used = warm.used};
 }
 
+std::string why_not_streamed(const backend::TableCandidate &table, const backend::RowTableState &state) {
+    if (!table.refusal.empty()) {
+        return table.refusal;
+    }
+    switch (table.tie) {
+    case backend::Tie::OneTensor:
+        return "it is also multiplied by (tied to the output head)";
+    case backend::Tie::Beside:
+        return "it is tied to the output head, which is in memory; rows come from storage beside that";
+    case backend::Tie::None:
+        break;
+    }
+    return state.materialized ? "a graph used it otherwise" : "";
+}
+
 } // namespace
 
-ExpertStats expert_stats(const ModelState &model) {
+ExpertStats expert_stats(const StreamedModel &model) {
     ExpertStats stats;
     backend::StreamedStore &store = *model.store;
     stats.stall_seconds = static_cast<double>(store.counters.stall_nanoseconds) * 1e-9;
@@ -53,7 +70,7 @@ ExpertStats expert_stats(const ModelState &model) {
     return stats;
 }
 
-RowStats row_stats(const ModelState &model) {
+RowStats row_stats(const StreamedModel &model) {
     RowStats stats;
     const backend::StreamedStore &store = *model.store;
     if (store.rows() == nullptr) {
@@ -72,36 +89,10 @@ RowStats row_stats(const ModelState &model) {
     return stats;
 }
 
-} // namespace sluice::engine
-
-namespace sluice {
-
-namespace {
-
-std::string why_not_streamed(const backend::TableCandidate &table, const backend::RowTableState &state) {
-    if (!table.refusal.empty()) {
-        return table.refusal;
-    }
-    switch (table.tie) {
-    case backend::Tie::OneTensor:
-        return "it is also multiplied by (tied to the output head)";
-    case backend::Tie::Beside:
-        return "it is tied to the output head, which is in memory; rows come from storage beside that";
-    case backend::Tie::None:
-        break;
-    }
-    return state.materialized ? "a graph used it otherwise" : "";
-}
-
-} // namespace
-
-std::vector<RowTableInfo> Model::row_tables() const {
+std::vector<RowTableInfo> row_tables(const StreamedModel &model) {
     std::vector<RowTableInfo> tables;
-    if (state_->store == nullptr) {
-        return tables;
-    }
-    for (const backend::TableCandidate &table : state_->store->placement.tables()) {
-        const backend::RowTableState state = state_->store->row_table_state(table.name);
+    for (const backend::TableCandidate &table : model.store->placement.tables()) {
+        const backend::RowTableState state = model.store->row_table_state(table.name);
         std::string reason = why_not_streamed(table, state);
         tables.push_back({.name = table.name,
                           .bytes = table.bytes,
@@ -111,6 +102,14 @@ std::vector<RowTableInfo> Model::row_tables() const {
                           .index_is_computed = state.index_is_computed});
     }
     return tables;
+}
+
+} // namespace sluice::engine
+
+namespace sluice {
+
+std::vector<RowTableInfo> Model::row_tables() const {
+    return state_->streamed != nullptr ? engine::row_tables(*state_->streamed) : std::vector<RowTableInfo>();
 }
 
 } // namespace sluice

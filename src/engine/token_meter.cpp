@@ -99,8 +99,11 @@ void TokenMeter::add_graphs(std::span<const ggml_backend_t> backends, TokenSampl
 
 TokenMeter::Device TokenMeter::read_device(const ModelState &model) {
     Device device;
-    for (const storage::IReadEngine *engine :
-         std::initializer_list<const storage::IReadEngine *>{model.reads.get(), model.row_reads.get()}) {
+    if (model.streamed == nullptr) {
+        return device;
+    }
+    for (const storage::IReadEngine *engine : std::initializer_list<const storage::IReadEngine *>{
+             model.streamed->reads.get(), model.streamed->row_reads.get()}) {
         if (engine != nullptr) {
             const storage::ReadCounters counters = engine->counters();
             device.busy_nanoseconds += counters.busy_nanoseconds;

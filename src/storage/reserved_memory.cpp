@@ -57,6 +57,18 @@ void drop_pages(std::byte *begin, size_t size) {
     std::memset(begin, 0, size);
 }
 
+/// Of all pages that `range` has a part of.
+Status protect(std::span<std::byte> range, int access) {
+    const size_t page = page_size();
+    const size_t lead = reinterpret_cast<uintptr_t>(range.data()) % page;
+    if (::mprotect(range.data() - lead, round_up(lead + range.size(), page), access) == 0) {
+        return {};
+    }
+    const int number = errno;
+    return fail(ErrorCode::OutOfMemory, fmt::format("cannot open or close {} bytes of memory: {}",
+                                                    range.size(), std::generic_category().message(number)));
+}
+
 } // namespace
 
 void trim_heap() {
@@ -118,9 +130,9 @@ Result<ReservedMemory> ReservedMemory::reserve(size_t size, MemoryUse use) {
     }
     const size_t whole = round_up(size, page);
     // An arena will be filled, so it is charged: better refused now than killed later.
-    const int charge = use == MemoryUse::Reserved ? MAP_NORESERVE : 0;
-    void *mapped =
-        ::mmap(nullptr, whole + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | charge, -1, 0);
+    const int charge = use == MemoryUse::Arena ? 0 : MAP_NORESERVE;
+    const int access = use == MemoryUse::Closed ? PROT_NONE : PROT_READ | PROT_WRITE;
+    void *mapped = ::mmap(nullptr, whole + slack, access, MAP_PRIVATE | MAP_ANON | charge, -1, 0);
     if (mapped == MAP_FAILED) {
         const int number = errno;
         return fail(ErrorCode::OutOfMemory, fmt::format("cannot reserve {} bytes of memory: {}", size,
@@ -133,6 +145,14 @@ Result<ReservedMemory> ReservedMemory::reserve(size_t size, MemoryUse use) {
     memory.size_ = whole;
     advise(memory.base_, memory.size_, use);
     return memory;
+}
+
+Status ReservedMemory::open_pages(std::span<std::byte> range) {
+    return protect(range, PROT_READ | PROT_WRITE);
+}
+
+Status ReservedMemory::close_pages(std::span<std::byte> range) {
+    return protect(range, PROT_NONE);
 }
 
 void ReservedMemory::advise_filled(std::span<std::byte> range) {

@@ -11,6 +11,7 @@ namespace sluice::storage {
 /// What a reservation is for; decides what the system is advised.
 enum class MemoryUse {
     Reserved, ///< address space that may never be touched: no commit charge, no huge pages
+    Closed,   ///< the same, and a fault to touch until it is opened
     Arena,    ///< memory that will be filled and reused: huge pages advised
 };
 
@@ -35,6 +36,11 @@ public:
 
     /// The same for any part of anonymous memory: gives back the whole pages inside `range`.
     static void discard_pages(std::span<std::byte> range);
+
+    /// Lets every page that `range` has a part of be read and written, or none of them. Parts of Closed
+    /// memory; pages that are closed keep what they hold. Errors: OutOfMemory with the errno text.
+    static Status open_pages(std::span<std::byte> range);
+    static Status close_pages(std::span<std::byte> range);
 
     /// Tells the system that a part of Reserved memory will be filled whole and kept: huge pages are welcome.
     static void advise_filled(std::span<std::byte> range);

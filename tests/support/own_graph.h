@@ -59,7 +59,7 @@ protected:
         ggml_set_input(ids_);
     }
 
-    backend::StreamedStore &store() { return *model_->state().store; }
+    backend::StreamedStore &store() { return *model_->state().streamed->store; }
 
     /// Allocates and computes the graph of `output`, the input filled with a ramp and the ids as given.
     ggml_status compute(ggml_tensor *output, std::vector<int32_t> ids, ggml_backend_t backend) {
