@@ -5,13 +5,13 @@
 #include "backend/step_clock.h"
 #include "backend/stream_runtime.h"
 #include "backend/streaming_device.h"
+#include "base/notice.h"
 
 #include "ggml-backend-impl.h"
 #include "ggml-cpu.h"
 #include "ggml-impl.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -231,7 +231,7 @@ void graph_optimize(ggml_backend_t, ggml_cgraph *graph, ggml_backend_graph_optim
             store->counters.nodes_brought_forward += bring_forward_independent_nodes(graph, *store);
         }
     } catch (const std::exception &error) {
-        std::fprintf(stderr, "sluice: %s\n", error.what());
+        notice(error.what());
     }
 }
 

@@ -1,5 +1,6 @@
 #include "backend/stream_runtime.h"
 
+#include "base/notice.h"
 #include "residency/memory_limits.h"
 #include "storage/memory_facts.h"
 
@@ -7,7 +8,6 @@
 #include "ggml-impl.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <set>
 #include <utility>
@@ -40,7 +40,8 @@ StreamRuntime::StreamRuntime(StreamedStore &store, storage::SwitchedReadEngine &
     if (!options_.hot_set_folder.empty()) {
         hot_set_.emplace(options_.hot_set_folder, options_.file);
     }
-    tuning_.emplace(&store_, &reads_, options_.tuning, 0);
+    tuning_options_ = options_.tuning;
+    begin_tuning();
     store_.runtime = this;
 }
 
@@ -51,11 +52,10 @@ StreamRuntime::~StreamRuntime() {
     }
     try {
         if (auto kept = hot_set_->keep(*store_.cache(), store_.banks()); !kept) {
-            std::fprintf(stderr, "sluice: what was hot is not kept for the next run: %s\n",
-                         kept.error().message.c_str());
+            notice("what was hot is not kept for the next run: " + kept.error().message);
         }
     } catch (const std::exception &error) {
-        std::fprintf(stderr, "sluice: what was hot is not kept for the next run: %s\n", error.what());
+        notice(error.what());
     }
 }
 
@@ -92,7 +92,11 @@ Status StreamRuntime::before_graph(const ggml_cgraph *graph) {
     if (store_.cache() == nullptr) {
         return make_cache_locked(compute_buffer_bytes(graph));
     }
-    pressure_->adjust(*store_.cache());
+    const uint64_t most = cache_limit_;
+    if (store_.cache()->limit() > most) { // a graph needed it when the limit was set
+        store_.cache()->set_limit(most);
+    }
+    pressure_->adjust(*store_.cache(), most);
     if (hot_set_) {
         hot_set_->keep_now_and_then(*store_.cache(), store_.banks());
     }
@@ -103,10 +107,7 @@ int StreamRuntime::begin(int64_t tokens, int most_threads) {
     const std::lock_guard lock(mutex_);
     if (most_threads > most_threads_) { // there is more to choose from: what was found is no longer enough
         most_threads_ = most_threads;
-        tuning_.emplace(&store_, &reads_, options_.tuning, most_threads);
-        if (restless_) {
-            tuning_->make_restless();
-        }
+        begin_tuning();
     }
     const int threads = tuning_->prepare(tokens == 1);
     // Where the context keeps its own number, times say nothing about others.
@@ -134,6 +135,33 @@ uint64_t StreamRuntime::slices_read() const {
     }
     const residency::ExpertCounters counters = store_.cache()->counters();
     return counters.misses + counters.prefetched;
+}
+
+/// From the start: what was found out was found out under other conditions.
+void StreamRuntime::begin_tuning() {
+    tuning_.emplace(&store_, &reads_, tuning_options_, most_threads_);
+    if (restless_) {
+        tuning_->make_restless();
+    }
+}
+
+uint64_t StreamRuntime::set_cache_limit(uint64_t bytes) {
+    cache_limit_ = bytes;
+    return store_.cache() == nullptr ? 0 : store_.cache()->set_limit(bytes);
+}
+
+uint64_t StreamRuntime::trim() {
+    return store_.cache() == nullptr ? 0 : store_.cache()->set_limit(0);
+}
+
+bool StreamRuntime::set_lookahead(std::optional<uint32_t> experts) {
+    if (!store_.looks_ahead()) {
+        return false;
+    }
+    const std::lock_guard lock(mutex_);
+    tuning_options_.lookahead = experts;
+    begin_tuning();
+    return true;
 }
 
 void StreamRuntime::make_restless() {

@@ -11,6 +11,7 @@
 
 #include "ggml.h"
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -59,6 +60,19 @@ public:
     /// For tests: another setting for each graph.
     void make_restless();
 
+    /// How much of its arena the cache may use from now on, in bytes; it never gets smaller than what one
+    /// layer needs, nor larger than it was made. Before there is a cache: when it is made. What is in use
+    /// now is returned: more than asked while a graph computes that needs it.
+    uint64_t set_cache_limit(uint64_t bytes);
+
+    /// Gives all memory of the cache back that is not in use this moment, for a system that runs out of it.
+    /// It is taken again as memory allows. Returns the bytes that are still in use.
+    uint64_t trim();
+
+    /// How many of the next layer's experts are guessed from now on: 0 none, empty what the run finds out.
+    /// Returns false, and nothing changes, if the model was loaded to be computed without guesses.
+    bool set_lookahead(std::optional<uint32_t> experts);
+
     [[nodiscard]] std::vector<SettledSetting> settled() const;
     [[nodiscard]] uint64_t tokens_tried() const;
     [[nodiscard]] bool looks_ahead() const;
@@ -69,15 +83,18 @@ public:
 
 private:
     Status make_cache_locked(uint64_t untouched_bytes);
+    void begin_tuning();
     [[nodiscard]] uint64_t slices_read() const;
 
     StreamedStore &store_;
     const RuntimeOptions options_;
+    std::atomic<uint64_t> cache_limit_{UINT64_MAX}; ///< set by somebody
     storage::SwitchedReadEngine &reads_;
     std::optional<residency::PressureWatch> pressure_; ///< made with the cache
     std::optional<residency::HotSet> hot_set_;
 
     mutable std::mutex mutex_; ///< guards the tuning and the error; taken after the compute lock
+    TuningOptions tuning_options_;
     std::optional<RunTuning> tuning_;
     bool restless_ = false;
     int most_threads_ = 0; ///< that the tuning knows of

@@ -1,9 +1,10 @@
 #include "backend/streamed_store.h"
 
+#include "base/notice.h"
+
 #include "ggml-impl.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -377,8 +378,8 @@ Status StreamedStore::materialize(StreamedTensor &weight, const std::string &why
         }
     } else {
         const size_t bytes = ggml_nbytes(weight.tensor);
-        std::fprintf(stderr, "sluice: %s (%.1f MiB) is brought into memory whole because %s\n",
-                     weight.name.c_str(), mebibytes(bytes), why.c_str());
+        notice(fmt::format("{} ({:.1f} MiB) is brought into memory whole because {}", weight.name,
+                           mebibytes(bytes), why));
         auto *data = static_cast<std::byte *>(weight.tensor->data);
         if (auto opened = storage::ReservedMemory::open_pages({data, bytes}); !opened) {
             return opened;
@@ -403,8 +404,8 @@ Status StreamedStore::materialize_rows(StreamedTensor &weight, const std::string
         weight.mapped
             ? fmt::format("mapped from its file ({:.1f} MiB of memory are left)", mebibytes(left.value_or(0)))
             : "brought into memory whole";
-    std::fprintf(stderr, "sluice: %s (%.1f MiB) is %s because %s\n", weight.name.c_str(),
-                 mebibytes(ggml_nbytes(weight.tensor)), small.c_str(), why.c_str());
+    notice(fmt::format("{} ({:.1f} MiB) is {} because {}", weight.name, mebibytes(ggml_nbytes(weight.tensor)),
+                       small, why));
     const std::lock_guard lock(setup_mutex_);
     row_states_[weight.name].materialized = true;
     return {};
@@ -459,7 +460,7 @@ uint64_t StreamedStore::streamed_bytes() const {
 void StreamedStore::say_once(const std::string &what) {
     const std::lock_guard lock(setup_mutex_);
     if (said_.insert(what).second) {
-        std::fprintf(stderr, "sluice: %s\n", what.c_str());
+        notice(what);
     }
 }
 

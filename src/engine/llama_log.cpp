@@ -24,8 +24,15 @@ void on_log(ggml_log_level level, const char *text, void *) {
 } // namespace
 
 void capture_llama_log() {
-    static std::once_flag once;
-    std::call_once(once, [] { llama_log_set(on_log, nullptr); });
+    // An application may have taken the log back meanwhile.
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    ggml_log_callback now = nullptr;
+    void *user = nullptr;
+    llama_log_get(&now, &user);
+    if (now != on_log) {
+        llama_log_set(on_log, nullptr);
+    }
 }
 
 LogScope::LogScope() {

@@ -61,6 +61,10 @@ Status LoadSource::expect(const ModelOptions &options) {
         return fail(directory.error());
     }
     const std::lock_guard lock(mutex_);
+    if (options.stream == StreamMode::Never) {
+        expected_.erase(*key);
+        return {};
+    }
     expected_.insert_or_assign(*key, options);
     refused_.erase(*key);
     return {};

@@ -2,6 +2,7 @@
 
 #include "backend/load_target.h"
 #include "backend/streaming_device.h"
+#include "base/notice.h"
 #include "engine/dense_weights.h"
 #include "engine/llama_log.h"
 #include "engine/lossy.h"
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <fmt/format.h>
 #include <mutex>
 
@@ -187,9 +187,9 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
     state->info.mode_reason = options.mode_reason.empty() ? mode.reason : options.mode_reason;
     LossyOptions in_force = options.lossy;
     if (!mode.stream && (in_force.drop_cold > 0 || in_force.substitute > 0)) {
-        std::fprintf(stderr,
-                     "sluice: --drop-cold and --substitute do nothing, since no expert is missing in a "
-                     "model that is held in memory\n");
+        notice(
+            "--drop-cold and --substitute do nothing, since no expert is missing in a model that is held in "
+            "memory");
         in_force.drop_cold = in_force.substitute = 0;
     }
     state->info.lossy = in_force.flags();

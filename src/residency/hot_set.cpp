@@ -1,10 +1,11 @@
 #include "residency/hot_set.h"
 
+#include "base/notice.h"
+
 #include "platform/text.h"
 #include "storage/user_cache.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
 #include <functional>
@@ -140,8 +141,7 @@ void HotSet::keep_now_and_then(const ExpertCache &cache, const std::vector<Bank>
     next_ = std::chrono::steady_clock::now() + kBetweenKeeps;
     if (auto kept = keep(cache, banks); !kept) {
         failed_ = true;
-        std::fprintf(stderr, "sluice: what is hot now is not kept for the next run: %s\n",
-                     kept.error().message.c_str());
+        notice("what is hot now is not kept for the next run: " + kept.error().message);
     }
 }
 

@@ -1,7 +1,9 @@
 #include "residency/pressure.h"
 
+#include "base/notice.h"
+
 #include <algorithm>
-#include <cstdio>
+#include <fmt/format.h>
 #include <utility>
 
 namespace sluice::residency {
@@ -78,29 +80,28 @@ PressureWatch::PressureWatch(std::function<MemoryMoment()> look, std::chrono::mi
     : look_(std::move(look)), pause_(pause), start_(look_()), next_look_(Clock::now() + pause) {
 }
 
-void PressureWatch::adjust(ExpertCache &cache) {
+void PressureWatch::adjust(ExpertCache &cache, uint64_t most_bytes) {
     if (Clock::now() < next_look_) {
         return;
     }
     const MemoryMoment now = look_();
     const PressureFacts facts = pressure_facts(now, start_);
     const uint64_t before = cache.limit();
-    uint64_t wanted = next_cache_limit(before, cache.plan().arena_bytes, facts);
+    const uint64_t most = std::min<uint64_t>(cache.plan().arena_bytes, most_bytes);
+    uint64_t wanted = next_cache_limit(before, most, facts);
     if (wanted < before) {
         // Slots that were never filled are no memory: what is lacking comes from what is held.
         const uint64_t held = std::min<uint64_t>(before, cache.held_bytes());
-        wanted = std::min(wanted, next_cache_limit(held, cache.plan().arena_bytes, facts));
+        wanted = std::min(wanted, next_cache_limit(held, most, facts));
     }
     if (wanted != before) {
         const uint64_t after = cache.set_limit(wanted);
         if (after < before && !said_) {
             said_ = true;
-            std::fprintf(
-                stderr,
-                "sluice: the system is short of memory (%.0f MiB available): the expert cache shrinks "
-                "from %.0f to %.0f MiB until there is more\n",
-                mebibytes(storage::usable_memory(now.system).value_or(0)), mebibytes(before),
-                mebibytes(after));
+            notice(fmt::format("the system is short of memory ({:.0f} MiB available): the expert cache "
+                               "shrinks from {:.0f} to {:.0f} MiB until there is more",
+                               mebibytes(storage::usable_memory(now.system).value_or(0)), mebibytes(before),
+                               mebibytes(after)));
         }
     }
     next_look_ = Clock::now() + pause_;

@@ -25,8 +25,9 @@ public:
     /// For tests: asks `look`, at most once in `pause`.
     PressureWatch(std::function<MemoryMoment()> look, std::chrono::milliseconds pause);
 
-    /// Call between graphs. Asks and adjusts `cache`; the first time it has to shrink it says so on stderr.
-    void adjust(ExpertCache &cache);
+    /// Call between graphs. Asks and adjusts `cache`, never beyond `most_bytes`; the first time it has to
+    /// shrink it says so.
+    void adjust(ExpertCache &cache, uint64_t most_bytes = UINT64_MAX);
 
 private:
     const std::function<MemoryMoment()> look_;
