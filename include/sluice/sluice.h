@@ -175,12 +175,13 @@ typedef struct sluice_stats {
 SLUICE_API sluice_code sluice_model_stats(const sluice_model *model, sluice_stats *stats,
                                           sluice_error *error);
 
-/* How much of the cache may be used from now on; it never gets smaller than what one layer needs nor larger
- * than it was made. Returns what is in use now, which is more while a graph needs it. */
-SLUICE_API uint64_t sluice_model_set_cache_limit(sluice_model *model, uint64_t bytes);
+/* How much of the cache may be used from now on, even where memory would allow more; 0: all that it was made
+ * with. What a graph needs this moment goes when it no longer does. Errors: SLUICE_INVALID_ARGUMENT (less
+ * than one token needs), SLUICE_UNSUPPORTED (there is no cache before the first graph). */
+SLUICE_API sluice_code sluice_model_set_cache_limit(sluice_model *model, uint64_t bytes, sluice_error *error);
 
 /* Gives back at once what the cache holds and no graph needs this moment, as an app does when its system runs
- * out of memory. It is taken again as memory allows. Returns what is still in use. */
+ * out of memory. It is taken again as tokens need it. Returns how many bytes were given back. */
 SLUICE_API uint64_t sluice_model_trim(sluice_model *model);
 
 /* Why a graph of the model failed last, whichever context it came from: llama_decode() has only a number.

@@ -95,6 +95,7 @@ bool GraphPlan::is_row_node(const ggml_tensor *node) const {
 
 void GraphPlan::rewrite(const ggml_cgraph *graph) {
     find_decisions(graph);
+    outputs_ = decisions_.empty() ? graph->nodes[graph->n_nodes - 1]->ne[1] : decisions_.back().ids->ne[1];
     if (store_.lossy().any()) {
         find_lossy(graph);
     }
@@ -441,11 +442,12 @@ GraphPlan *PlanCache::find(const ggml_cgraph *graph) {
 }
 
 GraphPlan *PlanCache::keep(std::unique_ptr<GraphPlan> plan) {
-    // A plan without a uid is never found again: it makes room first.
-    const auto unfindable =
-        std::find_if(plans_.begin(), plans_.end(), [](const auto &kept) { return kept->uid() == 0; });
-    if (unfindable != plans_.end()) {
-        plans_.erase(unfindable);
+    // A plan without a uid is never found again: it makes room first, as does one that this one replaces.
+    const auto useless = std::find_if(plans_.begin(), plans_.end(), [&plan](const auto &kept) {
+        return kept->uid() == 0 || kept->uid() == plan->uid();
+    });
+    if (useless != plans_.end()) {
+        plans_.erase(useless);
     } else if (plans_.size() >= capacity_) {
         plans_.erase(plans_.begin());
     }

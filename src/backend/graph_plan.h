@@ -46,6 +46,11 @@ public:
     /// Tokens that the graph computes: the most that one routing decision is about, or one gather of rows if
     /// there is none.
     [[nodiscard]] int64_t tokens() const { return tokens_; }
+    /// Whether the last layer computes all of them, so that each gets logits. Models that leave out those
+    /// that need none do it before that layer's experts.
+    [[nodiscard]] bool all_have_logits() const { return outputs_ == tokens_; }
+    /// It does what the user no longer wants: build another.
+    [[nodiscard]] bool is_outdated() const { return lossy_version_ != store_.lossy_version(); }
     [[nodiscard]] uint64_t uid() const { return uid_; }
     /// A weight has been materialized since: it may hold other bytes than the file now.
     [[nodiscard]] bool is_stale() const { return materialized_ != store_.counters.materialized; }
@@ -77,7 +82,7 @@ private:
         void operator()(ggml_context *context) const { ggml_free(context); }
     };
 
-    explicit GraphPlan(StreamedStore &store) : store_(store) {}
+    explicit GraphPlan(StreamedStore &store) : store_(store), lossy_version_(store.lossy_version()) {}
     Status classify(const ggml_cgraph *graph);
     Status check_use(const ggml_tensor *node, int source);
     bool is_expert_node(const ggml_tensor *node) const;
@@ -117,6 +122,8 @@ private:
     uint64_t uid_ = 0;
     uint64_t materialized_ = 0; ///< weights of the store when it was made
     int64_t tokens_ = 0;
+    int64_t outputs_ = 0; ///< rows of the last layer
+    const uint64_t lossy_version_;
     std::unique_ptr<ggml_context, ContextDeleter> context_; ///< owns the custom nodes
     std::vector<ggml_tensor *> nodes_;
     ggml_cgraph graph_{};
@@ -140,7 +147,7 @@ public:
     /// The plan made for this very graph, or null. One that is stale goes.
     GraphPlan *find(const ggml_cgraph *graph);
 
-    /// Keeps `plan`, dropping the one used longest ago if need be. Returns it.
+    /// Keeps `plan`, dropping another of the same graph, or the one used longest ago if need be. Returns it.
     GraphPlan *keep(std::unique_ptr<GraphPlan> plan);
 
 private:

@@ -99,7 +99,7 @@ private:
 };
 
 /// Lets ggml compute, and counts what it took that the store does not count as waiting or managing.
-ggml_status compute(InterceptedBackend &backend, ggml_cgraph *graph, const StoreCounters *counters) {
+ggml_status compute(InterceptedBackend &backend, ggml_cgraph *graph, StoreCounters *counters) {
     const auto held_up = [counters]() -> uint64_t {
         return counters == nullptr ? 0
                                    : counters->stall_nanoseconds + counters->row_stall_nanoseconds +
@@ -110,7 +110,11 @@ ggml_status compute(InterceptedBackend &backend, ggml_cgraph *graph, const Store
     const ggml_status status = backend.node_sink ? compute_traced(backend.inner, graph, backend.node_sink)
                                                  : backend.inner->iface.graph_compute(backend.inner, graph);
     const uint64_t taken = nanoseconds_since(start);
-    backend.totals.compute_nanoseconds += taken - std::min(taken, held_up() - before);
+    const uint64_t computing = taken - std::min(taken, held_up() - before);
+    backend.totals.compute_nanoseconds += computing;
+    if (counters != nullptr) {
+        counters->compute_nanoseconds += computing;
+    }
     return status;
 }
 
@@ -136,7 +140,7 @@ Result<GraphPlan *> prepare(InterceptedBackend &backend, GraphPlan *plan, const 
             return fail(ready.error());
         }
     }
-    if (plan == nullptr) {
+    if (plan == nullptr || plan->is_outdated()) {
         auto built = GraphPlan::build(graph, store);
         if (!built) {
             return fail(built.error());
@@ -167,7 +171,12 @@ ggml_status run_streamed(InterceptedBackend &backend, GraphPlan *known, ggml_cgr
         store.set_error(opened.error());
     }
     (*plan)->finish();
+    ++store.counters.graphs_ended;
     auto error = store.take_error();
+    if (!error && status == GGML_STATUS_SUCCESS) {
+        auto &tokens = (*plan)->all_have_logits() ? store.counters.tokens : store.counters.prompt_tokens;
+        tokens += static_cast<uint64_t>((*plan)->tokens());
+    }
     if (store.runtime != nullptr) {
         store.runtime->after_graph(!error && status == GGML_STATUS_SUCCESS);
     }

@@ -3,12 +3,15 @@
 #include "base/notice.h"
 #include "residency/memory_limits.h"
 #include "storage/memory_facts.h"
+#include "storage/reserved_memory.h"
 
 #include "ggml-backend.h"
 #include "ggml-impl.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <fmt/format.h>
 #include <set>
 #include <utility>
 
@@ -36,12 +39,12 @@ uint64_t compute_buffer_bytes(const ggml_cgraph *graph) {
 } // namespace
 
 StreamRuntime::StreamRuntime(StreamedStore &store, storage::SwitchedReadEngine &reads, RuntimeOptions options)
-    : store_(store), options_(std::move(options)), reads_(reads) {
+    : store_(store), options_(std::move(options)), reads_(reads), given_(options_.tuning),
+      lossy_(store.lossy()) {
     if (!options_.hot_set_folder.empty()) {
         hot_set_.emplace(options_.hot_set_folder, options_.file);
     }
-    tuning_options_ = options_.tuning;
-    begin_tuning();
+    tuning_.emplace(&store_, &reads_, given_, 0);
     store_.runtime = this;
 }
 
@@ -85,18 +88,33 @@ Status StreamRuntime::make_cache_locked(uint64_t untouched_bytes) {
     return made;
 }
 
+/// A pause of more than a second is nobody's waiting for a token.
+void StreamRuntime::time_since_last_graph() {
+    constexpr std::chrono::seconds kPause{1};
+    if (ended_ && Clock::now() - *ended_ <= kPause) {
+        store_.counters.between_nanoseconds += nanoseconds_since(*ended_);
+    }
+    ended_.reset();
+}
+
+void StreamRuntime::apply_lossy() {
+    const std::lock_guard lock(mutex_);
+    if (lossy_changed_) {
+        store_.set_lossy(lossy_.drop_cold, lossy_.substitute);
+        lossy_changed_ = false;
+    }
+}
+
 Status StreamRuntime::before_graph(const ggml_cgraph *graph) {
+    time_since_last_graph();
+    apply_lossy();
     if (!store_.has_banks()) {
         return {};
     }
     if (store_.cache() == nullptr) {
         return make_cache_locked(compute_buffer_bytes(graph));
     }
-    const uint64_t most = cache_limit_;
-    if (store_.cache()->limit() > most) { // a graph needed it when the limit was set
-        store_.cache()->set_limit(most);
-    }
-    pressure_->adjust(*store_.cache(), most);
+    pressure_->adjust(*store_.cache(), most_cache_bytes_);
     if (hot_set_) {
         hot_set_->keep_now_and_then(*store_.cache(), store_.banks());
     }
@@ -107,7 +125,10 @@ int StreamRuntime::begin(int64_t tokens, int most_threads) {
     const std::lock_guard lock(mutex_);
     if (most_threads > most_threads_) { // there is more to choose from: what was found is no longer enough
         most_threads_ = most_threads;
-        begin_tuning();
+        tuning_.emplace(&store_, &reads_, given_, most_threads);
+        if (restless_) {
+            tuning_->make_restless();
+        }
     }
     const int threads = tuning_->prepare(tokens == 1);
     // Where the context keeps its own number, times say nothing about others.
@@ -120,6 +141,7 @@ int StreamRuntime::begin(int64_t tokens, int most_threads) {
 }
 
 void StreamRuntime::after_graph(bool succeeded) {
+    ended_ = Clock::now();
     if (!is_judged_ || !succeeded) {
         return;
     }
@@ -137,31 +159,64 @@ uint64_t StreamRuntime::slices_read() const {
     return counters.misses + counters.prefetched;
 }
 
-/// From the start: what was found out was found out under other conditions.
-void StreamRuntime::begin_tuning() {
-    tuning_.emplace(&store_, &reads_, tuning_options_, most_threads_);
-    if (restless_) {
-        tuning_->make_restless();
+Status StreamRuntime::limit_cache(std::optional<uint64_t> bytes) {
+    residency::ExpertCache *cache = store_.cache();
+    if (cache == nullptr) {
+        return fail(ErrorCode::Unsupported, "the expert cache is made when the first token is computed");
     }
-}
-
-uint64_t StreamRuntime::set_cache_limit(uint64_t bytes) {
-    cache_limit_ = bytes;
-    return store_.cache() == nullptr ? 0 : store_.cache()->set_limit(bytes);
+    if (bytes && *bytes < cache->plan().minimum_bytes) {
+        return fail(ErrorCode::InvalidArgument,
+                    fmt::format("an expert cache of {} MiB is too small: one token needs {} MiB",
+                                *bytes >> 20U, (cache->plan().minimum_bytes >> 20U) + 1));
+    }
+    const uint64_t before = most_cache_bytes_.exchange(bytes.value_or(UINT64_MAX));
+    const uint64_t most = std::min<uint64_t>(most_cache_bytes_, cache->plan().arena_bytes);
+    if (most != before) {
+        cache->set_limit(most);
+    }
+    return {};
 }
 
 uint64_t StreamRuntime::trim() {
-    return store_.cache() == nullptr ? 0 : store_.cache()->set_limit(0);
+    residency::ExpertCache *cache = store_.cache();
+    if (cache == nullptr) {
+        return 0;
+    }
+    const uint64_t before = cache->held_bytes();
+    const size_t limit = cache->limit();
+    cache->set_limit(0);
+    const uint64_t after = cache->held_bytes();
+    cache->set_limit(limit);
+    storage::trim_heap();
+    return before - std::min(before, after);
 }
 
-bool StreamRuntime::set_lookahead(std::optional<uint32_t> experts) {
-    if (!store_.looks_ahead()) {
-        return false;
+Status StreamRuntime::set_lookahead(std::optional<uint32_t> experts) {
+    if (!store_.looks_ahead() && experts != 0U) {
+        return fail(ErrorCode::Unsupported,
+                    "the model was loaded with --lookahead off, which takes a restart to change");
     }
     const std::lock_guard lock(mutex_);
-    tuning_options_.lookahead = experts;
-    begin_tuning();
-    return true;
+    given_.lookahead = experts;
+    tuning_.emplace(&store_, &reads_, given_, most_threads_);
+    return {};
+}
+
+std::optional<uint32_t> StreamRuntime::lookahead() const {
+    const std::lock_guard lock(mutex_);
+    return given_.lookahead;
+}
+
+void StreamRuntime::set_lossy(float drop_cold, float substitute) {
+    const std::lock_guard lock(mutex_);
+    lossy_.drop_cold = drop_cold;
+    lossy_.substitute = substitute;
+    lossy_changed_ = true;
+}
+
+LossyOptions StreamRuntime::lossy() const {
+    const std::lock_guard lock(mutex_);
+    return lossy_;
 }
 
 void StreamRuntime::make_restless() {

@@ -60,18 +60,25 @@ public:
     /// For tests: another setting for each graph.
     void make_restless();
 
-    /// How much of its arena the cache may use from now on, in bytes; it never gets smaller than what one
-    /// layer needs, nor larger than it was made. Before there is a cache: when it is made. What is in use
-    /// now is returned: more than asked while a graph computes that needs it.
-    uint64_t set_cache_limit(uint64_t bytes);
+    // What may change while graphs are computed. None of these waits for one.
 
-    /// Gives all memory of the cache back that is not in use this moment, for a system that runs out of it.
-    /// It is taken again as memory allows. Returns the bytes that are still in use.
+    /// The most that the cache may take from now on, even where memory would allow more; empty: all that it
+    /// was made with. What is in use now goes when it no longer is. Errors: InvalidArgument (less than one
+    /// token needs).
+    Status limit_cache(std::optional<uint64_t> bytes);
+
+    /// Gives the memory of all slices back that are not in use, and returns how many bytes; the cache fills
+    /// again.
     uint64_t trim();
 
-    /// How many of the next layer's experts are guessed from now on: 0 none, empty what the run finds out.
-    /// Returns false, and nothing changes, if the model was loaded to be computed without guesses.
-    bool set_lookahead(std::optional<uint32_t> experts);
+    /// As TuningOptions::lookahead, from the next graph on. What the run has found out is forgotten. Errors:
+    /// Unsupported (the model was loaded without guessing).
+    Status set_lookahead(std::optional<uint32_t> experts);
+    [[nodiscard]] std::optional<uint32_t> lookahead() const;
+
+    /// As LossyOptions::drop_cold and substitute, from the next graph on.
+    void set_lossy(float drop_cold, float substitute);
+    [[nodiscard]] LossyOptions lossy() const;
 
     [[nodiscard]] std::vector<SettledSetting> settled() const;
     [[nodiscard]] uint64_t tokens_tried() const;
@@ -82,20 +89,25 @@ public:
     [[nodiscard]] std::optional<Error> last_error() const;
 
 private:
+    void time_since_last_graph();
+    void apply_lossy();
     Status make_cache_locked(uint64_t untouched_bytes);
-    void begin_tuning();
     [[nodiscard]] uint64_t slices_read() const;
 
     StreamedStore &store_;
     const RuntimeOptions options_;
-    std::atomic<uint64_t> cache_limit_{UINT64_MAX}; ///< set by somebody
     storage::SwitchedReadEngine &reads_;
     std::optional<residency::PressureWatch> pressure_; ///< made with the cache
     std::optional<residency::HotSet> hot_set_;
 
-    mutable std::mutex mutex_; ///< guards the tuning and the error; taken after the compute lock
-    TuningOptions tuning_options_;
+    std::atomic<uint64_t> most_cache_bytes_{UINT64_MAX}; ///< that limit_cache() allows
+    std::optional<Clock::time_point> ended_;             ///< the last graph; under the compute lock
+
+    mutable std::mutex mutex_; ///< guards the tuning, what follows it and the error; after the compute lock
     std::optional<RunTuning> tuning_;
+    TuningOptions given_;
+    LossyOptions lossy_;
+    bool lossy_changed_ = false; ///< and the store does not know yet
     bool restless_ = false;
     int most_threads_ = 0; ///< that the tuning knows of
     std::optional<Error> last_error_;

@@ -68,7 +68,8 @@ Result<std::unique_ptr<StreamedStore>> StreamedStore::create(const model::GgufDi
 }
 
 StreamedStore::StreamedStore(const model::GgufDirectory &directory, StoreOptions options)
-    : placement(directory, options.placement), directory_(directory), options_(std::move(options)) {
+    : placement(directory, options.placement), directory_(directory), options_(std::move(options)),
+      lossy_(options_.lossy) {
 }
 
 size_t StreamedStore::reserved_bytes(const ggml_tensor *tensor) {
@@ -455,6 +456,12 @@ uint64_t StreamedStore::streamed_bytes() const {
         bytes += uint64_t{bank.expert_count} * bank.slice_bytes;
     }
     return bytes;
+}
+
+void StreamedStore::set_lossy(float drop_cold, float substitute) {
+    lossy_.drop_cold = drop_cold;
+    lossy_.substitute = substitute;
+    ++lossy_version_;
 }
 
 void StreamedStore::say_once(const std::string &what) {

@@ -95,10 +95,15 @@ struct CacheNeeds {
 
 /// Totals since load. Written by whoever computes, read by anyone.
 struct StoreCounters {
-    std::atomic<uint64_t> graphs{0};            ///< graphs computed with streamed weights
-    std::atomic<uint64_t> stall_nanoseconds{0}; ///< no compute thread multiplied: all waited for slices
-    std::atomic<uint64_t> cache_nanoseconds{0}; ///< none did, because of planning, the cache or the window
-    std::atomic<uint64_t> staged_steps{0};      ///< expert matmuls run by the stock kernel on staged weights
+    std::atomic<uint64_t> graphs{0};              ///< graphs computed with streamed weights
+    std::atomic<uint64_t> graphs_ended{0};        ///< of those, however they ended
+    std::atomic<uint64_t> tokens{0};              ///< in graphs that computed logits for each of theirs
+    std::atomic<uint64_t> prompt_tokens{0};       ///< in the others
+    std::atomic<uint64_t> compute_nanoseconds{0}; ///< of graphs, less the waiting and managing that follow
+    std::atomic<uint64_t> between_nanoseconds{0}; ///< from one graph to the next, where that was soon
+    std::atomic<uint64_t> stall_nanoseconds{0};   ///< no compute thread multiplied: all waited for slices
+    std::atomic<uint64_t> cache_nanoseconds{0};   ///< none did, because of planning, the cache or the window
+    std::atomic<uint64_t> staged_steps{0}; ///< expert matmuls run by the stock kernel on staged weights
     std::atomic<uint64_t> materialized{0}; ///< weights brought in whole because a graph used them otherwise
     std::atomic<uint64_t> row_stall_nanoseconds{0};   ///< no compute thread multiplied: all waited for rows
     std::atomic<uint64_t> nodes_brought_forward{0};   ///< to run while slices are on their way
@@ -218,13 +223,16 @@ public:
     /// Why no graph may compute any more; empty if all may. Call under compute_mutex.
     [[nodiscard]] const std::optional<Error> &refusal() const { return refusal_; }
 
-    /// How many of the next layer's experts to guess and read ahead while a token is computed; 0: none.
-    /// Read when a graph begins. Thread-safe.
-    [[nodiscard]] const LossyOptions &lossy() const { return options_.lossy; }
+    /// Call both under compute_mutex. A graph planned under another version of them is planned anew.
+    [[nodiscard]] const LossyOptions &lossy() const { return lossy_; }
+    void set_lossy(float drop_cold, float substitute);
+    [[nodiscard]] uint64_t lossy_version() const { return lossy_version_; }
     /// Says `what` on stderr, unless it has been said.
     void say_once(const std::string &what);
     [[nodiscard]] bool overlaps() const { return options_.overlap; }
     [[nodiscard]] bool looks_ahead() const { return options_.lookahead; }
+    /// How many of the next layer's experts to guess and read ahead while a token is computed; 0: none.
+    /// Read when a graph begins. Thread-safe.
     void set_lookahead_experts(uint32_t count) { lookahead_experts_.store(count, std::memory_order_relaxed); }
     [[nodiscard]] uint32_t lookahead_experts() const {
         return lookahead_experts_.load(std::memory_order_relaxed);
@@ -255,6 +263,8 @@ private:
 
     const model::GgufDirectory &directory_;
     const StoreOptions options_;
+    LossyOptions lossy_;
+    uint64_t lossy_version_ = 0; ///< changes with it
     std::vector<residency::Bank> banks_;
     std::map<std::array<int64_t, 4>, std::shared_ptr<const ExpertLayout>> layouts_; ///< by type and shape
     std::unique_ptr<residency::RowWindow> rows_;

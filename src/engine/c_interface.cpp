@@ -280,8 +280,15 @@ sluice_code sluice_model_stats(const sluice_model *model, sluice_stats *stats, s
     });
 }
 
-uint64_t sluice_model_set_cache_limit(sluice_model *model, uint64_t bytes) {
-    return model == nullptr ? 0 : model->streamed->runtime->set_cache_limit(bytes);
+sluice_code sluice_model_set_cache_limit(sluice_model *model, uint64_t bytes, sluice_error *error) {
+    if (model == nullptr) {
+        return missing("model", error);
+    }
+    return guarded(error, [&] {
+        const auto limit = bytes == 0 ? std::nullopt : std::optional(bytes);
+        const sluice::Status set = model->streamed->runtime->limit_cache(limit);
+        return set ? SLUICE_OK : tell(set.error(), error);
+    });
 }
 
 uint64_t sluice_model_trim(sluice_model *model) {

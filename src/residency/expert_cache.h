@@ -108,6 +108,14 @@ public:
     /// A pinned slot's bytes are spoilt: it is forgotten with its last pin. Thread-safe.
     static void spoil(Slot *slot) { slot->state.store(SlotState::Failed, std::memory_order_release); }
 
+    /// One bank's experts as they are at one moment.
+    struct BankUse {
+        std::vector<uint32_t> asked; ///< how often each slice was asked for, in all
+        std::vector<bool> there;     ///< or on its way
+    };
+    /// By BankId. Thread-safe.
+    [[nodiscard]] std::vector<BankUse> use() const;
+
     /// Takes back one pin. A slot whose read failed is forgotten with its last pin, so that the next
     /// acquire reads again.
     void release(Slot *slot);

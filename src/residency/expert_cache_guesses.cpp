@@ -79,6 +79,20 @@ bool ExpertCache::holds(std::span<const SliceKey> keys) const {
                        [this](const SliceKey &key) { return slot_of_[key.bank][key.expert] >= 0; });
 }
 
+std::vector<ExpertCache::BankUse> ExpertCache::use() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<BankUse> use;
+    use.reserve(banks_.size());
+    for (size_t bank = 0; bank < banks_.size(); ++bank) {
+        BankUse &one = use.emplace_back();
+        one.asked = asked_[bank];
+        for (const int32_t slot : slot_of_[bank]) {
+            one.there.push_back(slot >= 0);
+        }
+    }
+    return use;
+}
+
 std::vector<SliceKey> ExpertCache::residents() const {
     std::vector<std::pair<uint32_t, SliceKey>> found;
     {

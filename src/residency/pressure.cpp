@@ -80,23 +80,23 @@ PressureWatch::PressureWatch(std::function<MemoryMoment()> look, std::chrono::mi
     : look_(std::move(look)), pause_(pause), start_(look_()), next_look_(Clock::now() + pause) {
 }
 
-void PressureWatch::adjust(ExpertCache &cache, uint64_t most_bytes) {
+void PressureWatch::adjust(ExpertCache &cache, uint64_t most) {
     if (Clock::now() < next_look_) {
         return;
     }
+    const uint64_t arena = std::min<uint64_t>(cache.plan().arena_bytes, most);
     const MemoryMoment now = look_();
     const PressureFacts facts = pressure_facts(now, start_);
     const uint64_t before = cache.limit();
-    const uint64_t most = std::min<uint64_t>(cache.plan().arena_bytes, most_bytes);
-    uint64_t wanted = next_cache_limit(before, most, facts);
+    uint64_t wanted = next_cache_limit(before, arena, facts);
     if (wanted < before) {
         // Slots that were never filled are no memory: what is lacking comes from what is held.
         const uint64_t held = std::min<uint64_t>(before, cache.held_bytes());
-        wanted = std::min(wanted, next_cache_limit(held, most, facts));
+        wanted = std::min(wanted, next_cache_limit(held, arena, facts));
     }
     if (wanted != before) {
         const uint64_t after = cache.set_limit(wanted);
-        if (after < before && !said_) {
+        if (after < before && wanted < arena && !said_) {
             said_ = true;
             notice(fmt::format("the system is short of memory ({:.0f} MiB available): the expert cache "
                                "shrinks from {:.0f} to {:.0f} MiB until there is more",

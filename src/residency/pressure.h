@@ -6,6 +6,7 @@
 #include "storage/memory_facts.h"
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 
 namespace sluice::residency {
@@ -25,9 +26,9 @@ public:
     /// For tests: asks `look`, at most once in `pause`.
     PressureWatch(std::function<MemoryMoment()> look, std::chrono::milliseconds pause);
 
-    /// Call between graphs. Asks and adjusts `cache`, never beyond `most_bytes`; the first time it has to
-    /// shrink it says so.
-    void adjust(ExpertCache &cache, uint64_t most_bytes = UINT64_MAX);
+    /// Call between graphs. Asks and adjusts `cache`, which may use `most` bytes and no more than it was made
+    /// with; the first time it has to shrink it says so.
+    void adjust(ExpertCache &cache, uint64_t most = UINT64_MAX);
 
 private:
     const std::function<MemoryMoment()> look_;
