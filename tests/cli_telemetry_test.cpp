@@ -73,7 +73,7 @@ TEST(CliCsv, PartsOfARowAddUpToItsWallTime) {
 TEST(CliCsv, SaysHowTheRunWasStarted) {
     const ScratchDir dir;
     ASSERT_EQ(run(short_run, {"--csv", dir / "run.csv", "-p", "A secret prompt", "--cache-policy", "lfu",
-                              "--io-engine", "threads", "--io-threads", "3", "--io-depth", "5"})
+                              "--io-engine", "threads", "--io-threads", "3"})
                   .exit_code,
               0);
     RunTable table = read_table(dir / "run.csv");
@@ -84,7 +84,6 @@ TEST(CliCsv, SaysHowTheRunWasStarted) {
     EXPECT_THAT(table.preamble["started"], ContainsRegex("^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z$"));
     EXPECT_THAT(table.preamble["sampler"], ContainsRegex("^temp=0.8 top_k=40 .*seed=1$"));
     EXPECT_THAT(table.preamble["flags"], HasSubstr("--cache-mb 4"));
-    EXPECT_THAT(table.preamble["flags"], HasSubstr("--io-depth 5"));
     EXPECT_THAT(table.preamble["flags"], HasSubstr("--io-threads 3"));
     EXPECT_THAT(table.preamble["flags"], HasSubstr("--top-k 40")) << "defaults, too";
     EXPECT_EQ(table.preamble["policy"], "lfu");

@@ -3,74 +3,26 @@
 #include "engine/planner.h"
 #include "engine/run_planner.h"
 #include "storage/memory_facts.h"
+#include "support/imagined_model.h"
 #include "telemetry/plan_text.h"
 
 #include <algorithm>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace sluice::engine {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20U;
-constexpr uint64_t kGiB = uint64_t{1} << 30U;
-
-/// A model of 30 billion weights: 17 GiB of experts, 1.2 GiB dense, a table of 0.5 GiB.
-struct Model {
-    uint64_t dense = 1200 * kMiB;
-    uint64_t table = 500 * kMiB;
-    uint64_t experts = 17 * kGiB;
-    uint64_t working_set = 900 * kMiB;
-    uint64_t minimum = 20 * kMiB;
-    uint64_t context_per_1024 = 96 * kMiB;
-    uint64_t compute_per_512 = 300 * kMiB;
-    uint64_t program = 60 * kMiB;
-
-    NeedsOf needs() const {
-        return [*this](const ModelOptions &model, const SessionOptions &session,
-                       bool streaming) -> Result<MemoryNeeds> {
-            MemoryNeeds needs;
-            const uint32_t context = session.context_tokens > 0 ? session.context_tokens : 4096;
-            needs.context_tokens = context;
-            needs.program_bytes = program;
-            needs.context_bytes = context_per_1024 * context / 1024;
-            needs.compute_bytes = compute_per_512 * session.ubatch_tokens / 512;
-            needs.dense_bytes = dense + (streaming && model.row_stream ? 0 : table);
-            if (!streaming) {
-                needs.dense_bytes += experts;
-                return needs;
-            }
-            needs.row_table_bytes = model.row_stream ? table : 0;
-            needs.expert_bytes = experts;
-            needs.cache_minimum_bytes = minimum;
-            needs.cache_useful_bytes = experts;
-            needs.working_set_bytes = working_set;
-            return needs;
-        };
-    }
-};
-
-RunPlan decided(const PlanRequest &request, const PlanFacts &facts, const Model &model = {}) {
-    auto plan = decide(request, facts, model.needs());
-    EXPECT_TRUE(plan) << plan.error().message;
-    return plan ? *plan : RunPlan{};
-}
-
-bool has_flag(const RunPlan &plan, const std::string &flag) {
-    return std::any_of(plan.choices.begin(), plan.choices.end(),
-                       [&flag](const PlanChoice &choice) { return choice.flag.find(flag) == 0; });
-}
+using test::decided;
+using test::has_flag;
+using test::kGiB;
+using test::reason_of;
+using Model = test::ImaginedModel;
 
 uint64_t taken_by(const std::string &what, const RunPlan &plan) {
     const auto found = std::find_if(plan.memory.begin(), plan.memory.end(),
                                     [&what](const auto &part) { return part.what == what; });
     return found == plan.memory.end() ? 0 : found->bytes;
-}
-
-std::string reason_of(const std::string &flag, const RunPlan &plan) {
-    const auto found =
-        std::find_if(plan.choices.begin(), plan.choices.end(),
-                     [&flag](const PlanChoice &choice) { return choice.flag.find(flag) == 0; });
-    return found == plan.choices.end() ? "" : found->reason;
 }
 
 TEST(RunPlan, PhoneOf12GiBStreamsWithACacheOfWhatIsLeft) {
@@ -277,22 +229,6 @@ TEST(RunPlan, CeilingAboveWhatThereIsIsKeptAndSaidSo) {
     EXPECT_NE(plan.warnings[0].find("--ram-mb 20480 is more than there is"), std::string::npos);
 }
 
-TEST(RunPlan, BelowOneTokensWorkingSetSaysWhatWouldFixIt) {
-    const RunPlan plan =
-        decided({.ram_bytes = 2800 * kMiB}, {.has_experts = true, .usable_memory = 60 * kGiB});
-    ASSERT_EQ(plan.warnings.size(), 1U);
-    EXPECT_NE(plan.warnings[0].find("smaller than the 900 MiB that one token touches"), std::string::npos);
-    EXPECT_NE(plan.warnings[0].find("--ram-mb "), std::string::npos);
-
-    // And the number is right.
-    const size_t at = plan.warnings[0].find("--ram-mb ") + 9;
-    const uint64_t enough = std::stoull(plan.warnings[0].substr(at)) * kMiB;
-    const RunPlan fixed =
-        decided({.model = {.row_stream = plan.model.row_stream}, .ram_bytes = enough, .rows_given = true},
-                {.has_experts = true, .usable_memory = 60 * kGiB});
-    EXPECT_TRUE(fixed.warnings.empty()) << fixed.warnings[0];
-}
-
 TEST(RunPlan, UbatchAndContextShrinkOnlyWhereNothingElseFits) {
     const RunPlan plan =
         decided({.ram_bytes = 1600 * kMiB}, {.has_experts = true, .usable_memory = 60 * kGiB});
@@ -301,19 +237,6 @@ TEST(RunPlan, UbatchAndContextShrinkOnlyWhereNothingElseFits) {
     const RunPlan ample = decided({.ram_bytes = 3 * kGiB}, {.has_experts = true, .usable_memory = 60 * kGiB});
     EXPECT_EQ(ample.session.ubatch_tokens, 512U);
     EXPECT_EQ(ample.session.context_tokens, 4096U);
-}
-
-TEST(RunPlan, RefusalNamesWhatIsMissingAndTheFlagThatFreesTheMost) {
-    const auto plan = decide({.model = {.stream = StreamMode::Force},
-                              .session = {.context_tokens = 32768},
-                              .ram_bytes = 2 * kGiB,
-                              .ubatch_given = true},
-                             {.has_experts = true, .usable_memory = 60 * kGiB}, Model{}.needs());
-    ASSERT_FALSE(plan);
-    EXPECT_EQ(plan.error().code, ErrorCode::OutOfMemory);
-    EXPECT_NE(plan.error().message.find("MiB are missing"), std::string::npos) << plan.error().message;
-    EXPECT_NE(plan.error().message.find("--ctx-size 8192 would free the most"), std::string::npos)
-        << plan.error().message;
 }
 
 TEST(RunPlan, FlagsGivenAreKept) {
@@ -330,19 +253,6 @@ TEST(RunPlan, FlagsGivenAreKept) {
     EXPECT_EQ(plan.session.ubatch_tokens, 100U);
     EXPECT_EQ(plan.session.threads, 3);
     EXPECT_TRUE(plan.model.row_stream);
-}
-
-TEST(RunPlan, HowToReadIsLeftToTheRunUnlessItIsGiven) {
-    const PlanFacts facts{.has_experts = true, .usable_memory = 4 * kGiB};
-    const RunPlan open = decided({}, facts);
-    EXPECT_EQ(open.model.io_engine, IoEngine::Auto);
-    EXPECT_EQ(open.model.io_depth, 0);
-    EXPECT_EQ(open.model.io_threads, 0);
-    const RunPlan depth = decided({.model = {.io_depth = 16}}, facts);
-    EXPECT_EQ(depth.model.io_engine, IoEngine::Auto);
-    EXPECT_TRUE(has_flag(depth, "--io-depth 16"));
-    const RunPlan threads = decided({.model = {.io_threads = 5}}, facts);
-    EXPECT_TRUE(has_flag(threads, "--io-engine threads --io-threads 5"));
 }
 
 TEST(RunPlan, FewerThreadsAreTriedUnlessTheirNumberIsGiven) {
@@ -387,7 +297,8 @@ TEST(RunPlan, ThreadsAreWhatTheProcessorsAllowAndTheReasonSaysWhichFactDecided) 
     const RunPlan plan =
         decided({}, {.usable_memory = 60 * kGiB, .processors = {.cores = 16, .allowed = 32, .quota = 2.0}});
     EXPECT_EQ(plan.session.threads, 2);
-    EXPECT_EQ(thread_choice(plan).reason, "the control group allows 2.0 cores");
+    EXPECT_EQ(thread_choice(plan).reason,
+              "the control group allows 2.0 cores; fewer are tried while it runs");
     EXPECT_TRUE(plan.warnings.empty());
 }
 
@@ -404,7 +315,7 @@ TEST(RunPlan, ThreadsGivenAboveWhatTheProcessorsAllowAreKeptAndWarnedAbout) {
     EXPECT_EQ(warnings(2, {.cores = 1, .allowed = 2}), 0U);
 }
 
-TEST(RunPlan, EveryChoiceHasAReasonAndTheCommandSaysThemAll) {
+TEST(RunPlan, EveryChoiceHasAReasonAndTheCommandSaysAllThatIsDecided) {
     RunPlan plan = decided({.model = {.path = "a model.gguf"}},
                            {.has_experts = true, .usable_memory = 5 * kGiB, .processors = {.cores = 2}});
     for (const PlanChoice &choice : plan.choices) {
@@ -413,9 +324,144 @@ TEST(RunPlan, EveryChoiceHasAReasonAndTheCommandSaysThemAll) {
     const std::string command = telemetry::plan_command(plan);
     EXPECT_EQ(command.find("sluice run -m 'a model.gguf' "), 0U) << command;
     for (const char *flag :
-         {"--moe-stream", "--cache-mb ", "--threads 2", "--ctx-size 4096", "--ubatch-size 512"}) {
+         {"--moe-stream", "--cache-mb ", "--ctx-size 4096", "--ubatch-size 512", "--no-hot-set"}) {
         EXPECT_NE(command.find(flag), std::string::npos) << command;
     }
+}
+
+TEST(RunPlan, CommandLeavesToTheRunWhatItFindsOut) {
+    const PlanFacts facts{.has_experts = true, .usable_memory = 5 * kGiB, .processors = {.cores = 2}};
+    const RunPlan open = decided({}, facts);
+    EXPECT_EQ(thread_choice(open).flag, "--threads 2") << "it begins so";
+    for (const char *flag : {"--threads", "--io-", "--lookahead"}) {
+        EXPECT_EQ(telemetry::plan_command(open).find(flag), std::string::npos) << flag;
+    }
+    const RunPlan given =
+        decided({.model = {.io_depth = 4, .lookahead = 0}, .session = {.threads = 2}}, facts);
+    for (const char *flag : {"--threads 2", "--io-engine uring --io-depth 4", "--lookahead off"}) {
+        EXPECT_NE(telemetry::plan_command(given).find(flag), std::string::npos) << flag;
+    }
+}
+
+/// What a plan's command asks for.
+PlanRequest as_command(const RunPlan &plan, const PlanRequest &request) {
+    PlanRequest again = request;
+    again.model.stream = plan.model.stream;
+    again.model.cache_bytes = plan.model.cache_bytes;
+    again.model.row_stream = plan.model.row_stream;
+    again.rows_given = plan.model.row_stream;
+    again.session.context_tokens = plan.session.context_tokens;
+    again.session.ubatch_tokens = plan.session.ubatch_tokens;
+    again.ubatch_given = true;
+    return again;
+}
+
+TEST(RunPlan, CommandComesToTheSamePlanThoughAMachineIsNeverTwiceTheSame) {
+    Model a_little_larger;
+    a_little_larger.program += kMiB / 2;
+    for (const uint64_t mib : {1600, 2100, 2800, 4096, 12000, 60000}) {
+        for (const bool ceiling : {false, true}) {
+            SCOPED_TRACE(std::to_string(mib) + (ceiling ? " asked for" : " free"));
+            const PlanRequest request{.ram_bytes =
+                                          ceiling ? std::optional<uint64_t>(mib * kMiB) : std::nullopt};
+            PlanFacts facts{.has_experts = true, .usable_memory = (ceiling ? 61000 : mib + 300) * kMiB};
+            const RunPlan plan = decided(request, facts);
+            facts.usable_memory = *facts.usable_memory - 50 * kMiB;
+            const RunPlan again = decided(as_command(plan, request), facts, a_little_larger);
+            EXPECT_EQ(telemetry::plan_command(again), telemetry::plan_command(plan));
+        }
+    }
+}
+
+TEST(RunPlan, CommandKeepsTheCeiling) {
+    const RunPlan plan =
+        decided({.ram_bytes = 3000 * kMiB}, {.has_experts = true, .usable_memory = 8 * kGiB});
+    EXPECT_NE(telemetry::plan_command(plan).find("--ram-mb 3000"), std::string::npos);
+}
+
+// -- reasons
+// ------------------------------------------------------------------------------------------------------
+
+TEST(RunPlanReason, OfStreamingBesideASmallCacheIsNotThatEverythingFits) {
+    Model small;
+    small.experts = kGiB;
+    const PlanFacts facts{.has_experts = true, .usable_memory = 60 * kGiB};
+    const RunPlan plan = decided({.model = {.cache_bytes = 900 * kMiB}}, facts, small);
+    EXPECT_EQ(plan.model.mode_reason, "--cache-mb 900 holds some of the 1024 MiB of experts");
+    EXPECT_EQ(decided({.model = {.cache_bytes = 900 * kMiB}, .long_lived = true}, facts, small).model.stream,
+              StreamMode::Force);
+}
+
+TEST(RunPlanReason, OfReadingSaysOnlyWhatIsFoundOut) {
+    const PlanFacts facts{.has_experts = true, .usable_memory = 4 * kGiB};
+    const auto reason = [&facts](const ModelOptions &model) {
+        const RunPlan plan = decided({.model = model}, facts);
+        std::string found;
+        for (const PlanChoice &choice : plan.choices) {
+            const bool reading =
+                choice.reason.find("found out") != std::string::npos || choice.flag.starts_with("--io-");
+            found += reading ? choice.reason : "";
+        }
+        return found;
+    };
+    EXPECT_EQ(reason({}), "how to read and whether to look ahead is found out while it runs");
+    EXPECT_EQ(reason({.lookahead = 8}), "how to read is found out while it runs");
+    EXPECT_EQ(reason({.io_engine = IoEngine::Uring}),
+              "given; how many reads are in flight and whether to look ahead is found out while it runs");
+    EXPECT_EQ(reason({.io_depth = 4}), "given; whether to look ahead is found out while it runs");
+    EXPECT_EQ(reason({.io_threads = 4, .lookahead = 0}), "given");
+    EXPECT_EQ(reason({.stream = StreamMode::Never}), "") << "nothing is read";
+}
+
+// -- reading
+// ------------------------------------------------------------------------------------------------------
+
+TEST(RunPlanReading, IsLeftToTheRunUnlessItIsGiven) {
+    const RunPlan open = decided({}, {.has_experts = true, .usable_memory = 4 * kGiB});
+    EXPECT_EQ(open.model.io_engine, IoEngine::Auto);
+    EXPECT_EQ(open.model.io_depth, 0);
+    EXPECT_EQ(open.model.io_threads, 0);
+}
+
+TEST(RunPlanReading, ANumberSaysWhichEngineIsMeant) {
+    const PlanFacts facts{.has_experts = true, .usable_memory = 4 * kGiB};
+    const RunPlan depth = decided({.model = {.io_depth = 16}}, facts);
+    EXPECT_EQ(depth.model.io_engine, IoEngine::Uring) << "which says so where it can't be had";
+    EXPECT_TRUE(has_flag(depth, "--io-engine uring --io-depth 16"));
+    EXPECT_TRUE(has_flag(decided({.model = {.io_threads = 5}}, facts), "--io-engine threads --io-threads 5"));
+}
+
+TEST(RunPlanReading, WhatCannotBothBeMeantIsRefused) {
+    const auto refused = [](const ModelOptions &model) {
+        const auto plan =
+            decide({.model = model}, {.has_experts = true, .usable_memory = 4 * kGiB}, Model{}.needs());
+        return !plan && plan.error().code == ErrorCode::InvalidArgument &&
+               plan.error().message.find("--io-threads") != std::string::npos &&
+               plan.error().message.find("--io-depth") != std::string::npos;
+    };
+    EXPECT_TRUE(refused({.io_engine = IoEngine::Uring, .io_threads = 4}));
+    EXPECT_TRUE(refused({.io_engine = IoEngine::Threads, .io_depth = 4}));
+    EXPECT_TRUE(refused({.io_depth = 4, .io_threads = 4}));
+}
+
+TEST(RunPlanReading, WhatHasNoEffectIsSaid) {
+    const auto warnings = [](const ModelOptions &model, bool has_experts) {
+        Model imagined;
+        if (!has_experts) {
+            imagined.experts = imagined.minimum = imagined.working_set = 0;
+        }
+        return decided({.model = model}, {.has_experts = has_experts, .usable_memory = 60 * kGiB}, imagined)
+            .warnings;
+    };
+    using testing::ElementsAre;
+    const ModelOptions resident{
+        .stream = StreamMode::Never, .cache_bytes = kGiB, .io_depth = 4, .lookahead = 2};
+    EXPECT_THAT(warnings(resident, true),
+                ElementsAre("--cache-mb and --lookahead and --io-depth have no effect "
+                            "here, because the whole model is held in memory"));
+    EXPECT_THAT(warnings({.stream = StreamMode::Force, .io_threads = 4}, false),
+                ElementsAre("--io-threads has no effect here, because the model has no routed experts"));
+    EXPECT_THAT(warnings({.stream = StreamMode::Never}, true), ElementsAre());
 }
 
 } // namespace

@@ -30,10 +30,11 @@ struct PlanItem {
 
 /// One decision.
 struct PlanChoice {
-    std::string flag;     ///< as on the command line, empty if the choice is to give none
-    std::string reason;   ///< one line
-    bool given = false;   ///< by the caller
-    bool measured = true; ///< false: it rests on a fact that could not be measured, so it is the default
+    std::string flag;         ///< as on the command line, empty if the choice is to give none
+    std::string reason;       ///< one line
+    bool given = false;       ///< by the caller
+    bool measured = true;     ///< false: it rests on a fact that could not be measured, so it is the default
+    bool only_begins = false; ///< the run begins so and finds out what is best: no part of its command
 };
 
 /// The outcome: options to load and run with, and what they mean.
@@ -54,8 +55,9 @@ struct RunPlan {
 /// anything lossy. Where every expert will stay in memory it gives experts the layout that llama.cpp gives
 /// them there (ModelOptions::repack_experts), so that the text is that of llama.cpp's default; elsewhere it
 /// is that of the file's layout. Takes about as long as reading the vocabulary, allocates no weights. Errors:
-/// as Model::load; OutOfMemory when even the least does not fit, with what is missing and the flag that frees
-/// the most.
+/// as Model::load; InvalidArgument for options of which only one
+/// can be meant; OutOfMemory when even the least does not fit, with what is missing and the flags that
+/// suffice.
 Result<RunPlan> plan_run(const PlanRequest &request);
 
 } // namespace sluice

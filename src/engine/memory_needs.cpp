@@ -5,6 +5,8 @@
 
 #include "llama-ext.h"
 
+#include <algorithm>
+
 namespace sluice::engine {
 
 namespace {
@@ -29,6 +31,15 @@ uint64_t graph_description(llama_context *context) {
     }
     const auto nodes = static_cast<size_t>(ggml_graph_size(graph));
     return ggml_tensor_overhead() * nodes + ggml_graph_overhead_custom(nodes, false);
+}
+
+/// llama.cpp reads a weight that it gives another layout into a buffer of its own first.
+uint64_t largest_weight(const model::GgufDirectory &directory) {
+    uint64_t bytes = 0;
+    for (const model::TensorEntry &entry : directory.tensors()) {
+        bytes = std::max(bytes, entry.bytes);
+    }
+    return bytes;
 }
 
 Status add_store(backend::StreamedStore &store, MemoryNeeds &needs) {
@@ -73,6 +84,8 @@ Result<MemoryNeeds> measure_needs(const ModelOptions &model, const SessionOption
         if (auto added = add_store(*store, needs); !added) {
             return fail(added.error());
         }
+    } else {
+        needs.load_peak_bytes = needs.program_bytes + needs.dense_bytes + largest_weight(directory);
     }
     return needs;
 }

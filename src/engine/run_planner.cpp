@@ -1,27 +1,23 @@
 #include "engine/run_planner.h"
 
+#include "engine/plan_advice.h"
+#include "engine/plan_reading.h"
+#include "engine/plan_sizes.h"
 #include "engine/planner.h"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <utility>
 
 namespace sluice::engine {
 
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20U;
-
-uint64_t mebibytes(uint64_t bytes) {
-    return (bytes + kMiB - 1) / kMiB;
-}
-
 /// A plan in the making.
 class Decider {
 public:
-    Decider(const PlanRequest &request, const PlanFacts &facts, const NeedsOf &needs_of)
-        : request_(request), facts_(facts), needs_of_(needs_of) {
+    Decider(const PlanRequest &request, const PlanFacts &facts, const NeedsOf &needs_of, Advice advice)
+        : request_(request), facts_(facts), needs_of_(needs_of), advice_(advice) {
         plan_.model = request.model;
         plan_.session = request.session;
         set_budget();
@@ -32,41 +28,43 @@ public:
         if (auto chosen = choose_mode_and_needs(); !chosen) {
             return fail(chosen.error());
         }
-        if (plan_.model.stream == StreamMode::Force) {
-            if (auto fitted = fit_streaming(); !fitted) {
-                return fail(fitted.error());
-            }
+        if (auto chosen = choose_reading(); !chosen) {
+            return fail(chosen.error());
+        }
+        if (auto fitted = streams() ? fit_streaming() : fit_resident(); !fitted) {
+            return fail(fitted.error());
         }
         list_memory();
         note_settings();
+        warn_of_what_has_no_effect();
         return std::move(plan_);
     }
 
 private:
     void set_budget();
     void choose_threads();
-    void choose_reading();
-    Status measure(bool streaming);
+    Status choose_reading();
+    Status measure();
     Status choose_mode_and_needs();
+    bool everything_fits() const;
+    std::string why_streaming() const;
     Status fit_streaming();
+    Status fit_resident();
     Status try_rows(const std::string &why);
     Status shrink();
-    bool least_fits() const { return !plan_.budget_bytes || least() <= *plan_.budget_bytes; }
-    uint64_t fixed() const { return fixed_bytes(plan_.model, needs_); }
-    static uint64_t fixed_bytes(const ModelOptions &model, const MemoryNeeds &needs);
-    uint64_t room_for_cache() const;
-    uint64_t least() const {
-        return std::max(with_overhead(fixed() + cache_asked_or(needs_.cache_minimum_bytes)),
-                        with_overhead(needs_.load_peak_bytes));
-    }
-    uint64_t cache_asked_or(uint64_t bytes) const { return request_.model.cache_bytes.value_or(bytes); }
-    static uint64_t with_overhead(uint64_t bytes) { return bytes + overhead_bytes(bytes); }
-    Error does_not_fit();
     void choose_cache();
     void warn_below_working_set();
     void choose_layout();
     void list_memory();
     void note_settings();
+    void warn_of_what_has_no_effect();
+    bool streams() const { return plan_.model.stream == StreamMode::Force; }
+    bool has_cache() const { return streams() && needs_.cache_minimum_bytes > 0; }
+    uint64_t fixed() const { return fixed_bytes(plan_.model, needs_); }
+    uint64_t least() const { return least_bytes(plan_.model, needs_); }
+    bool least_fits() const { return !plan_.budget_bytes || least() <= *plan_.budget_bytes; }
+    uint64_t room() const { return room_for_cache(*plan_.budget_bytes, plan_.model, needs_); }
+    PlanState state() const { return {request_, facts_, needs_of_, plan_, needs_}; }
     void choose(std::string flag, std::string reason, bool given = false, bool measured = true) {
         plan_.choices.push_back({std::move(flag), std::move(reason), given, measured});
     }
@@ -74,22 +72,27 @@ private:
     const PlanRequest &request_;
     const PlanFacts &facts_;
     const NeedsOf &needs_of_;
+    const Advice advice_;
     RunPlan plan_;
     MemoryNeeds needs_;
     std::string rows_reason_;
-    std::string ubatch_reason_ = "llama.cpp's default; it fits";
+    std::string ubatch_reason_ = "llama.cpp's default";
     std::string context_reason_;
 };
 
 void Decider::set_budget() {
     if (facts_.usable_memory) {
-        const uint64_t floor = system_floor(*facts_.usable_memory, facts_.group_limit);
+        // A cache that is given may take the system's part: it was somebody's decision.
+        const uint64_t floor =
+            request_.model.cache_bytes ? 0 : system_floor(*facts_.usable_memory, facts_.group_limit);
         plan_.budget_bytes = *facts_.usable_memory - std::min(floor, *facts_.usable_memory) + facts_.held_now;
         const std::string others = facts_.group_limit ? fmt::format("others in the control group of {} MiB",
                                                                     mebibytes(*facts_.group_limit))
                                                       : "the system";
-        plan_.budget_source = fmt::format("{} MiB can be used now, {} MiB of them are left to {}",
-                                          mebibytes(*facts_.usable_memory), mebibytes(floor), others);
+        plan_.budget_source = fmt::format("{} MiB can be used now", mebibytes(*facts_.usable_memory));
+        if (floor > 0) {
+            plan_.budget_source += fmt::format(", {} MiB of them are left to {}", mebibytes(floor), others);
+        }
     } else {
         plan_.budget_source = "unmeasured";
     }
@@ -109,39 +112,35 @@ void Decider::set_budget() {
 void Decider::choose_threads() {
     const bool given = request_.session.threads > 0;
     const platform::ThreadChoice by_default = platform::default_threads(facts_.processors);
+    std::string reason = "given";
     if (!given) {
         plan_.session.threads = by_default.threads;
         plan_.session.try_fewer_threads = true;
+        reason = by_default.reason;
+        if (by_default.threads > 1) {
+            reason += "; fewer are tried while it runs";
+        }
     } else if (auto warning = platform::too_many_threads(plan_.session.threads, facts_.processors)) {
         plan_.warnings.push_back(std::move(*warning));
     }
-    choose(fmt::format("--threads {}", plan_.session.threads), given ? "given" : by_default.reason, given);
-    choose_reading();
+    choose(fmt::format("--threads {}", plan_.session.threads), std::move(reason), given);
+    plan_.choices.back().only_begins = !given;
 }
 
-void Decider::choose_reading() {
-    ModelOptions &model = plan_.model;
-    if (model.io_threads > 0 && model.io_depth == 0 && model.io_engine == IoEngine::Auto) {
-        model.io_engine = IoEngine::Threads; // nothing else would use them
+Status Decider::choose_reading() {
+    const auto engine = engine_asked_for(plan_.model);
+    if (!engine) {
+        return fail(engine.error());
     }
-    std::vector<std::string> flags;
-    if (model.io_engine != IoEngine::Auto) {
-        flags.emplace_back(model.io_engine == IoEngine::Threads ? "--io-engine threads"
-                                                                : "--io-engine uring");
+    plan_.model.io_engine = *engine;
+    if (has_cache()) {
+        plan_.choices.push_back(reading_choice(plan_.model));
     }
-    if (model.io_threads > 0) {
-        flags.push_back(fmt::format("--io-threads {}", model.io_threads));
-    }
-    if (model.io_depth > 0) {
-        flags.push_back(fmt::format("--io-depth {}", model.io_depth));
-    }
-    const bool given = !flags.empty();
-    choose(fmt::format("{}", fmt::join(flags, " ")),
-           given ? "given" : "how to read, and whether to look ahead, is found out while it runs", given);
+    return {};
 }
 
-Status Decider::measure(bool streaming) {
-    auto needs = needs_of_(plan_.model, plan_.session, streaming);
+Status Decider::measure() {
+    auto needs = needs_of_(plan_.model, plan_.session, streams());
     if (!needs) {
         return fail(needs.error());
     }
@@ -151,53 +150,58 @@ Status Decider::measure(bool streaming) {
 
 Status Decider::choose_mode_and_needs() {
     const StreamMode asked = request_.model.stream;
-    bool stream = asked == StreamMode::Force || (asked == StreamMode::Auto && facts_.has_experts);
+    const bool stream = asked == StreamMode::Force || (asked == StreamMode::Auto && facts_.has_experts);
     std::string reason = asked == StreamMode::Force   ? "asked for by --moe-stream"
                          : asked == StreamMode::Never ? "asked for by --no-moe-stream"
                                                       : "the model has no routed experts";
-    if (auto measured = measure(stream); !measured) {
+    plan_.model.stream = stream ? StreamMode::Force : StreamMode::Never;
+    if (auto measured = measure(); !measured) {
         return measured;
     }
     if (stream && asked == StreamMode::Auto) {
-        const uint64_t all = with_overhead(needs_.fixed_bytes() + needs_.cache_useful_bytes);
-        const bool fits = plan_.budget_bytes && all <= *plan_.budget_bytes;
-        reason =
-            !plan_.budget_bytes ? "free memory could not be measured, and streaming is safe whatever it is"
-            : fits ? "every expert will fit in memory, and a streamed run answers before all are read"
-                   : fmt::format("with every expert in memory it would take {} MiB, and {} MiB are allowed",
-                                 mebibytes(all), mebibytes(*plan_.budget_bytes));
-        if (fits && request_.long_lived) {
-            stream = false;
+        reason = why_streaming();
+        if (everything_fits() && request_.long_lived) {
             reason = "all of it fits in memory, and what runs for long wins back what loading takes";
-            if (auto measured = measure(stream); !measured) {
+            plan_.model.stream = StreamMode::Never;
+            if (auto measured = measure(); !measured) {
                 return measured;
             }
         }
     }
     plan_.model.mode_reason = reason;
-    plan_.model.stream = stream ? StreamMode::Force : StreamMode::Never;
-    choose(stream ? "--moe-stream" : "--no-moe-stream", reason, asked != StreamMode::Auto,
+    choose(streams() ? "--moe-stream" : "--no-moe-stream", reason, asked != StreamMode::Auto,
            asked != StreamMode::Auto || !facts_.has_experts || plan_.budget_bytes.has_value());
     return {};
 }
 
-uint64_t Decider::fixed_bytes(const ModelOptions &model, const MemoryNeeds &needs) {
-    const uint64_t window = model.row_stream ? std::min(model.row_window_bytes, needs.row_table_bytes) : 0;
-    return needs.fixed_bytes() + window;
+/// With a cache of every expert, unless another is asked for.
+bool Decider::everything_fits() const {
+    return plan_.budget_bytes &&
+           with_overhead(needs_.fixed_bytes() + needs_.cache_useful_bytes) <= *plan_.budget_bytes &&
+           request_.model.cache_bytes.value_or(UINT64_MAX) >= needs_.cache_useful_bytes;
 }
 
-/// What the budget leaves: the most that fits beside the rest, with the overhead of all.
-uint64_t Decider::room_for_cache() const {
-    const uint64_t above = *plan_.budget_bytes - std::min(*plan_.budget_bytes, overhead_bytes(0));
-    const uint64_t most = above - above / 257 - (above % 257 == 256 ? 1 : 0); // with a 256th of itself: above
-    return most - std::min(most, fixed());
+std::string Decider::why_streaming() const {
+    if (request_.model.cache_bytes && *request_.model.cache_bytes < needs_.cache_useful_bytes) {
+        return fmt::format("--cache-mb {} holds some of the {} MiB of experts",
+                           mebibytes(*request_.model.cache_bytes), mebibytes(needs_.cache_useful_bytes));
+    }
+    if (!plan_.budget_bytes) {
+        return "free memory could not be measured, and streaming is safe whatever it is";
+    }
+    if (everything_fits()) {
+        return "every expert will fit in memory, and a streamed run answers before all are read";
+    }
+    return fmt::format("with every expert in memory it would take {} MiB, and {} MiB are allowed",
+                       mebibytes(with_overhead(needs_.fixed_bytes() + needs_.cache_useful_bytes)),
+                       mebibytes(*plan_.budget_bytes));
 }
 
 Status Decider::fit_streaming() {
     const bool short_of_memory =
-        plan_.budget_bytes && with_overhead(fixed() + needs_.working_set_bytes) > *plan_.budget_bytes;
-    const bool cut =
-        plan_.budget_bytes && !request_.model.cache_bytes && room_for_cache() < needs_.cache_useful_bytes;
+        plan_.budget_bytes &&
+        (with_overhead(fixed() + needs_.working_set_bytes) > *plan_.budget_bytes || !least_fits());
+    const bool cut = plan_.budget_bytes && !request_.model.cache_bytes && room() < needs_.cache_useful_bytes;
     rows_reason_ = "memory suffices without";
     if (request_.rows_given) {
         rows_reason_ = "given";
@@ -207,7 +211,7 @@ Status Decider::fit_streaming() {
             return tried;
         }
     }
-    if (cache_asked_or(needs_.cache_minimum_bytes) < needs_.cache_minimum_bytes) {
+    if (request_.model.cache_bytes.value_or(UINT64_MAX) < needs_.cache_minimum_bytes) {
         return fail(
             ErrorCode::OutOfMemory,
             fmt::format("an expert cache of {} MiB is smaller than what one layer needs for one token; the "
@@ -218,10 +222,31 @@ Status Decider::fit_streaming() {
         return shrunk;
     }
     if (!least_fits()) {
-        return fail(does_not_fit());
+        return fail(ErrorCode::OutOfMemory, refusal(state(), advice_));
     }
     choose_cache();
     return {};
+}
+
+/// A ceiling is kept. What is merely free now may change, and the system has ways to make room.
+Status Decider::fit_resident() {
+    if (least_fits()) {
+        return {};
+    }
+    if (!request_.ram_bytes) {
+        const DenseWeights held = request_.model.dense_weights;
+        if (held != DenseWeights::Mmap && held != DenseWeights::Warm) { // mapped pages can be given back
+            plan_.warnings.push_back(fmt::format(
+                "the whole model in memory takes {} MiB and {} MiB are there ({}): it may be swapped, or the "
+                "run ended by the system",
+                mebibytes(least()), mebibytes(*plan_.budget_bytes), plan_.budget_source));
+        }
+        return {};
+    }
+    if (auto shrunk = shrink(); !shrunk) {
+        return shrunk;
+    }
+    return least_fits() ? Status{} : fail(ErrorCode::OutOfMemory, refusal(state(), advice_));
 }
 
 /// With rows, if they take a MiB at least off memory: a cache is planned in whole ones. They cost a read of a
@@ -251,75 +276,31 @@ Status Decider::shrink() {
     constexpr uint32_t kLeastContext = 1024;
     while (!least_fits() && !request_.ubatch_given && plan_.session.ubatch_tokens > kLeastUbatch) {
         plan_.session.ubatch_tokens /= 2;
-        ubatch_reason_ = "halved until the least cache fits";
-        if (auto measured = measure(true); !measured) {
+        ubatch_reason_ = "halved until the least fits";
+        if (auto measured = measure(); !measured) {
             return measured;
         }
     }
     while (!least_fits() && request_.session.context_tokens == 0 && needs_.context_tokens > kLeastContext) {
         plan_.session.context_tokens = needs_.context_tokens / 2;
-        context_reason_ = "the default, halved until the least cache fits";
-        if (auto measured = measure(true); !measured) {
+        context_reason_ = "the default, halved until the least fits";
+        if (auto measured = measure(); !measured) {
             return measured;
         }
     }
     return {};
 }
 
-/// The sentence for a run that is not possible: what is missing, and what would free the most.
-Error Decider::does_not_fit() {
-    const uint64_t missing = least() - *plan_.budget_bytes;
-    std::string best;
-    uint64_t most = 0;
-    const auto consider = [&](const std::string &flag, const ModelOptions &model,
-                              const SessionOptions &session) {
-        const auto needs = needs_of_(model, session, true);
-        const uint64_t window =
-            needs && model.row_stream ? std::min(model.row_window_bytes, needs->row_table_bytes) : 0;
-        const uint64_t other = needs ? needs->fixed_bytes() + window : fixed();
-        if (other < fixed() && fixed() - other > most) {
-            most = fixed() - other;
-            best = fmt::format("{} would free the most, {} MiB", flag, mebibytes(most));
-        }
-    };
-    if (!plan_.model.row_stream) {
-        ModelOptions rows = plan_.model;
-        rows.row_stream = true;
-        consider("--row-stream", rows, plan_.session);
-    }
-    if (with_overhead(needs_.load_peak_bytes) == least()) {
-        most = with_overhead(needs_.load_peak_bytes) -
-               std::min(with_overhead(needs_.load_peak_bytes), with_overhead(fixed()));
-        best = "that is what loading takes, when the largest weight is held twice for a moment";
-    }
-    SessionOptions context = plan_.session;
-    context.context_tokens = std::max(needs_.context_tokens / 4, 256U);
-    consider(fmt::format("--ctx-size {}", context.context_tokens), plan_.model, context);
-    SessionOptions ubatch = plan_.session;
-    ubatch.ubatch_tokens = 32;
-    consider("--ubatch-size 32", plan_.model, ubatch);
-    if (request_.model.cache_bytes && *request_.model.cache_bytes > needs_.cache_minimum_bytes &&
-        *request_.model.cache_bytes - needs_.cache_minimum_bytes > most) {
-        best = fmt::format("a smaller --cache-mb (at least {}) would free the most",
-                           mebibytes(needs_.cache_minimum_bytes));
-    }
-    return {
-        ErrorCode::OutOfMemory,
-        fmt::format("the model needs at least {} MiB here and {} MiB are allowed ({}): {} MiB are missing{}",
-                    mebibytes(least()), mebibytes(*plan_.budget_bytes), plan_.budget_source,
-                    mebibytes(missing), best.empty() ? "" : "; " + best)};
-}
-
 void Decider::choose_cache() {
     plan_.working_set_bytes = needs_.working_set_bytes;
     plan_.expert_bytes = needs_.expert_bytes;
     const bool given = request_.model.cache_bytes.has_value();
-    uint64_t cache = cache_asked_or(4 * needs_.working_set_bytes);
+    uint64_t cache = request_.model.cache_bytes.value_or(4 * needs_.working_set_bytes);
     std::string reason = "given";
     if (!given) {
         reason = "four times what one token touches: free memory could not be measured";
         if (plan_.budget_bytes) {
-            cache = room_for_cache();
+            cache = room();
             reason = "all that the budget leaves";
         }
         if (cache >= needs_.cache_useful_bytes) {
@@ -332,7 +313,7 @@ void Decider::choose_cache() {
         }
     }
     plan_.model.cache_bytes = cache;
-    if (needs_.cache_minimum_bytes > 0) {
+    if (has_cache()) {
         choose(fmt::format("--cache-mb {}", mebibytes(cache)), reason, given,
                given || plan_.budget_bytes.has_value());
         warn_below_working_set();
@@ -354,14 +335,11 @@ void Decider::warn_below_working_set() {
     if (cache >= needs_.working_set_bytes) {
         return;
     }
-    const uint64_t enough = with_overhead(fixed() + needs_.working_set_bytes);
-    plan_.warnings.push_back(fmt::format(
-        "the expert cache of {} MiB is smaller than the {} MiB that one token touches, so every token reads "
-        "most "
-        "of them from storage; {} would fix that",
-        mebibytes(cache), mebibytes(needs_.working_set_bytes),
-        request_.model.cache_bytes ? fmt::format("--cache-mb {}", mebibytes(needs_.working_set_bytes))
-                                   : fmt::format("--ram-mb {}", mebibytes(enough))));
+    plan_.warnings.push_back(
+        fmt::format("the expert cache of {} MiB is smaller than the {} MiB that one token touches, so every "
+                    "token reads most of them from storage{}",
+                    mebibytes(cache), mebibytes(needs_.working_set_bytes),
+                    advice_ == Advice::Tried ? cure_for_small_cache(state()) : ""));
 }
 
 void Decider::list_memory() {
@@ -377,7 +355,7 @@ void Decider::list_memory() {
     add("context (KV cache)", needs_.context_bytes);
     add("compute buffers", needs_.compute_bytes);
     add("workspace", needs_.workspace_bytes);
-    if (plan_.model.stream == StreamMode::Force) {
+    if (streams()) {
         add("row window", fixed() - needs_.fixed_bytes());
         add("expert cache", std::min(*plan_.model.cache_bytes, needs_.cache_useful_bytes));
     }
@@ -385,7 +363,7 @@ void Decider::list_memory() {
 }
 
 void Decider::note_settings() {
-    if (plan_.model.stream == StreamMode::Force) {
+    if (streams()) {
         choose(plan_.model.row_stream ? fmt::format("--row-stream --row-stream-mb {}",
                                                     static_cast<double>(plan_.model.row_window_bytes) / kMiB)
                                       : "",
@@ -401,16 +379,24 @@ void Decider::note_settings() {
            context_given);
     choose(fmt::format("--ubatch-size {}", plan_.session.ubatch_tokens),
            request_.ubatch_given ? "given" : ubatch_reason_, request_.ubatch_given);
+    if (request_.ram_bytes) {
+        choose(fmt::format("--ram-mb {}", mebibytes(*request_.ram_bytes)), "given", true);
+    }
+}
+
+void Decider::warn_of_what_has_no_effect() {
+    if (!has_cache()) {
+        if (auto warning = without_effect(request_.model, streams())) {
+            plan_.warnings.push_back(std::move(*warning));
+        }
+    }
 }
 
 } // namespace
 
-uint64_t overhead_bytes(uint64_t planned_bytes) {
-    return 8 * kMiB + planned_bytes / 256;
-}
-
-Result<RunPlan> decide(const PlanRequest &request, const PlanFacts &facts, const NeedsOf &needs_of) {
-    return Decider(request, facts, needs_of).run();
+Result<RunPlan> decide(const PlanRequest &request, const PlanFacts &facts, const NeedsOf &needs_of,
+                       Advice advice) {
+    return Decider(request, facts, needs_of, advice).run();
 }
 
 } // namespace sluice::engine

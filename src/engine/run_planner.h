@@ -24,11 +24,11 @@ struct PlanFacts {
 using NeedsOf =
     std::function<Result<MemoryNeeds>(const ModelOptions &, const SessionOptions &, bool streaming)>;
 
-/// See plan_run().
-Result<RunPlan> decide(const PlanRequest &request, const PlanFacts &facts, const NeedsOf &needs_of);
+/// Whether refusals and warnings say what would help. Finding that out takes more plans, which want none.
+enum class Advice { Tried, None };
 
-/// What the process takes beside all that is planned: page tables, stacks, allocator. A fixed part and a
-/// 256th of the rest (a 512th goes to page tables).
-uint64_t overhead_bytes(uint64_t planned_bytes);
+/// See plan_run().
+Result<RunPlan> decide(const PlanRequest &request, const PlanFacts &facts, const NeedsOf &needs_of,
+                       Advice advice = Advice::Tried);
 
 } // namespace sluice::engine

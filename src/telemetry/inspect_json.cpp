@@ -72,7 +72,8 @@ json plan_json(const RunPlan &plan) {
         choices.push_back({{"flag", choice.flag},
                            {"reason", choice.reason},
                            {"given", choice.given},
-                           {"measured", choice.measured}});
+                           {"measured", choice.measured},
+                           {"only_begins", choice.only_begins}});
     }
     const bool streaming = plan.model.stream == StreamMode::Force;
     return {{"mode", streaming ? "streaming" : "resident"},

@@ -61,7 +61,7 @@ std::vector<std::string> plan_choices(const RunPlan &plan) {
 std::string plan_command(const RunPlan &plan) {
     std::string command = "sluice run -m " + shell_word(plan.model.path);
     for (const PlanChoice &choice : plan.choices) {
-        command += choice.flag.empty() ? "" : " " + choice.flag;
+        command += choice.flag.empty() || choice.only_begins ? "" : " " + choice.flag;
     }
     if (plan.model.cache_policy != ModelOptions().cache_policy) {
         command += fmt::format(" --cache-policy {}", residency::policy_name(plan.model.cache_policy));
@@ -76,6 +76,7 @@ std::string plan_command(const RunPlan &plan) {
     if (plan.model.lossy.any()) {
         command += ' ' + plan.model.lossy.flags();
     }
+    command += plan.model.hot_set_folder.empty() ? " --no-hot-set" : "";
     command += plan.model.direct ? "" : " --no-direct";
     command += plan.model.repack ? "" : " --no-repack";
     return command;

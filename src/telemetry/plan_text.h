@@ -14,7 +14,9 @@ std::vector<std::string> plan_table(const RunPlan &plan);
 /// One line for each decision, with its reason; unmeasured ones say so.
 std::vector<std::string> plan_choices(const RunPlan &plan);
 
-/// "sluice run -m ..." with every decision spelled out; running it decides nothing anew.
+/// "sluice run -m ..." with what was decided and what was given, as far as it bears on memory, speed or the
+/// model's numbers: running it comes to the same plan. What a run finds out is left to it, and prompts,
+/// sampling and files to write are not in it.
 std::string plan_command(const RunPlan &plan);
 
 /// All of it, as `--plan` prints it: table, decisions, "command: ...". Lines end with a newline.
