@@ -14,6 +14,8 @@ constexpr double kOfMedian = 1.25;
 /// The first token with the change over the one before; both of a four over both without it.
 constexpr double kHopeless = 1.5;
 constexpr double kClearlyWorse = 1.15;
+/// Of fewer nothing can be said in numbers.
+constexpr size_t kFoursThatTell = 3;
 /// No clock and no machine repeats itself more exactly.
 constexpr double kLeastSpread = 0.005;
 
@@ -35,8 +37,7 @@ double median_distance(std::vector<double> values, double from) {
 Verdict PairedTrial::add(double seconds) {
     pending_.push_back(std::log(std::max(seconds, 1e-9)));
     if (is_hopeless()) {
-        shifts_.push_back(pending_[1] - pending_[0]);
-        return Verdict::NotBetter;
+        return give_up(1);
     }
     if (pending_.size() < 4) {
         return Verdict::Undecided;
@@ -69,10 +70,15 @@ bool PairedTrial::is_hopeless() const {
     return shifts_.empty() && pending_.size() == 2 && pending_[1] - pending_[0] > std::log(kHopeless);
 }
 
-Verdict PairedTrial::judge() const {
+Verdict PairedTrial::give_up(size_t tokens) {
+    given_up_after_ = tokens;
+    return Verdict::NotBetter;
+}
+
+Verdict PairedTrial::judge() {
     const size_t fours = shifts_.size();
-    if (fours < 3) {
-        return gap_ > std::log(kClearlyWorse) ? Verdict::NotBetter : Verdict::Undecided;
+    if (fours < kFoursThatTell) {
+        return gap_ > std::log(kClearlyWorse) ? give_up(2 * fours) : Verdict::Undecided;
     }
     const double enough = std::log(1 - kLeastGain);
     const double where = location();
@@ -90,7 +96,7 @@ Verdict PairedTrial::judge() const {
 }
 
 std::optional<double> PairedTrial::gain() const {
-    return shifts_.empty() ? std::nullopt : std::optional(1 - std::exp(location()));
+    return shifts_.size() < kFoursThatTell ? std::nullopt : std::optional(1 - std::exp(location()));
 }
 
 } // namespace sluice::backend

@@ -27,9 +27,12 @@ public:
     /// How long the token took that with_change() was asked about, in seconds, above 0.
     Verdict add(double seconds);
 
-    /// Share of a token's time that the change saves (negative: costs) by what was seen. Empty before the
-    /// first four.
+    /// Share of a token's time that the change saves (negative: costs) by what was seen. Empty before there
+    /// are enough fours to tell, and so for a change that was given up early.
     [[nodiscard]] std::optional<double> gain() const;
+
+    /// Tokens that were computed with the change until it was given up at first sight; 0 if it was not.
+    [[nodiscard]] size_t given_up_after() const { return given_up_after_; }
 
     /// A change that saves less than this would not show.
     static constexpr double kLeastGain = 0.03;
@@ -39,7 +42,8 @@ public:
     static constexpr size_t kMostFours = 48;
 
 private:
-    [[nodiscard]] Verdict judge() const;
+    Verdict judge();
+    Verdict give_up(size_t tokens);
     [[nodiscard]] bool is_hopeless() const;
     [[nodiscard]] double location() const;
     [[nodiscard]] double error() const;
@@ -48,6 +52,7 @@ private:
     std::vector<double> shifts_;  ///< of each four: logarithm of the time with the change over that without
     double gap_ = 0;              ///< of the last four: the best with the change over the worst without
     std::vector<double> repeats_; ///< differences of tokens of one four that were computed alike
+    size_t given_up_after_ = 0;
 };
 
 } // namespace sluice::backend

@@ -21,20 +21,28 @@ double quantile(std::vector<double> values, double share) {
     return *at;
 }
 
-/// What a finding says of a choice, in words.
-std::string in_words(const std::string &choice, double gain) {
-    if (gain <= -PairedTrial::kLeastGain) {
-        return fmt::format("{} takes {:.0f} % longer", choice, -100 * gain);
-    }
-    return gain < PairedTrial::kLeastGain ? choice + " takes as long" : choice + " is not surely quicker";
-}
-
 } // namespace
+
+/// Empty where nothing was found. Of a token or two no share is said: it would look like a measurement.
+std::string RunController::in_words(const std::string &choice, const Finding &finding) {
+    if (finding.given_up_after > 0) {
+        return fmt::format("{} was given up after {}", choice,
+                           finding.given_up_after == 1 ? "a token"
+                                                       : fmt::format("{} tokens", finding.given_up_after));
+    }
+    if (!finding.gain) {
+        return {};
+    }
+    if (*finding.gain <= -PairedTrial::kLeastGain) {
+        return fmt::format("{} takes {:.0f} % longer", choice, -100 * *finding.gain);
+    }
+    return choice + (*finding.gain < PairedTrial::kLeastGain ? " takes as long" : " is not surely quicker");
+}
 
 RunController::RunController(std::vector<Knob> knobs) : knobs_(std::move(knobs)) {
     for (const Knob &knob : knobs_) {
         settled_.push_back(knob.start);
-        gains_.emplace_back(knob.choices.size());
+        findings_.emplace_back(knob.choices.size());
     }
     setting_ = settled_;
 }
@@ -136,13 +144,13 @@ void RunController::end_trial(Verdict verdict) {
     const auto [knob, choice] = *tried_;
     const size_t before = settled_[knob];
     const std::optional<double> gain = trial_.gain();
-    gains_[knob][choice] = gain;
+    findings_[knob][choice] = {.gain = gain, .given_up_after = trial_.given_up_after()};
     if (verdict == Verdict::Better) {
         settled_[knob] = choice;
         moved_ = true;
         forget_times();
         // Turned round it is what the choice that was left is known by.
-        gains_[knob][before] = gain ? std::optional(1 - 1 / (1 - *gain)) : std::nullopt;
+        findings_[knob][before] = {.gain = gain ? std::optional(1 - 1 / (1 - *gain)) : std::nullopt};
     }
     begin_next_trial();
 }
@@ -159,10 +167,9 @@ std::vector<SettledSetting> RunController::outcome() const {
         SettledSetting settled{
             .name = knobs_[knob].name, .choice = knobs_[knob].choices[settled_[knob]], .why = {}};
         for (size_t choice = 0; choice < knobs_[knob].choices.size(); ++choice) {
-            const auto &gain = gains_[knob][choice];
-            if (choice != settled_[knob] && gain) {
-                settled.why +=
-                    (settled.why.empty() ? "" : ", ") + in_words(knobs_[knob].choices[choice], *gain);
+            const std::string found = in_words(knobs_[knob].choices[choice], findings_[knob][choice]);
+            if (choice != settled_[knob] && !found.empty()) {
+                settled.why += (settled.why.empty() ? "" : ", ") + found;
             }
         }
         if (settled.why.empty()) {

@@ -59,6 +59,11 @@ private:
         size_t knob = 0;
         size_t choice = 0;
     };
+    /// What is known of a choice that is not kept: a gain against what is, or that it was given up early.
+    struct Finding {
+        std::optional<double> gain = {};
+        size_t given_up_after = 0; ///< tokens; 0: it was not
+    };
 
     void go_on_with_trial(double seconds);
     void forget_times();
@@ -66,13 +71,14 @@ private:
     void begin_next_trial();
     void end_trial(Verdict verdict);
     void rest();
+    static std::string in_words(const std::string &choice, const Finding &finding);
     void watch(double seconds);
     [[nodiscard]] bool conditions_changed() const;
 
     const std::vector<Knob> knobs_;
     std::vector<size_t> settled_;
     std::vector<size_t> setting_;
-    std::vector<std::vector<std::optional<double>>> gains_; ///< that a trial found, by knob and choice
+    std::vector<std::vector<Finding>> findings_; ///< of the last trials, by knob and choice
 
     std::vector<Candidate> waiting_; ///< of this round, the next one last
     std::optional<Candidate> tried_; ///< empty between trials

@@ -108,15 +108,22 @@ int RunTuning::prepare(bool token) {
         set_reading(readings_[*at]);
     }
     if (store_ != nullptr) {
-        const auto at = choice(lookahead_knob_, setting);
-        lookahead_ = at ? (*at == 0 ? kAsManyAsUsed : 0U) : given_.lookahead.value_or(0);
         // Of many tokens a layer needs nearly all there is, and nothing is left to guess; nor where all is
         // there.
         const bool guesses = token && (read_last_ || given_.lookahead);
-        store_->set_lookahead_experts(guesses ? lookahead_ : 0);
+        store_->set_lookahead_experts(guesses ? lookahead(setting) : 0);
     }
     const auto at = choice(thread_knob_, setting);
     return at ? threads_[*at] : most_threads_;
+}
+
+uint32_t RunTuning::lookahead(std::span<const size_t> setting) const {
+    const auto at = choice(lookahead_knob_, setting);
+    return at ? (*at == 0 ? kAsManyAsUsed : 0U) : given_.lookahead.value_or(0);
+}
+
+bool RunTuning::looks_ahead() const {
+    return lookahead(controller_.settled()) > 0;
 }
 
 void RunTuning::set_reading(const ReadSetting &reading) {

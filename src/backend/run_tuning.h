@@ -49,8 +49,8 @@ public:
 
     [[nodiscard]] std::vector<SettledSetting> outcome() const { return controller_.outcome(); }
     [[nodiscard]] size_t tokens_tried() const { return controller_.tokens_tried(); }
-    /// Whether experts are guessed for a token, as decided last.
-    [[nodiscard]] bool looks_ahead() const { return lookahead_ > 0; }
+    /// Whether experts are guessed for a token: as given or as settled, whatever is being tried.
+    [[nodiscard]] bool looks_ahead() const;
 
 private:
     std::vector<Knob> make_knobs();
@@ -61,6 +61,7 @@ private:
     [[nodiscard]] std::vector<size_t> restless_setting() const;
     [[nodiscard]] std::optional<size_t> choice(std::optional<size_t> knob,
                                                std::span<const size_t> setting) const;
+    [[nodiscard]] uint32_t lookahead(std::span<const size_t> setting) const;
     void set_reading(const storage::ReadSetting &reading);
 
     StreamedStore *const store_;
@@ -76,7 +77,6 @@ private:
     bool read_last_ = true;    ///< the last token read slices
     size_t batches_ = 0;
     bool restless_ = false;
-    uint32_t lookahead_ = 0;
 };
 
 } // namespace sluice::backend
