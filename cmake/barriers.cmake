@@ -33,6 +33,8 @@ endif()
 
 # A program of ours: the flags of our own targets, and barriers that sleep.
 add_library(sluice_sleeping_barriers OBJECT "${PROJECT_SOURCE_DIR}/src/platform/sleeping_barriers.cpp")
+target_include_directories(sluice_sleeping_barriers PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_compile_features(sluice_sleeping_barriers PRIVATE cxx_std_20)
 function(sluice_program target)
     sluice_own_target(${target})
     if(SLUICE_OPENMP)

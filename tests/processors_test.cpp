@@ -46,6 +46,14 @@ TEST_F(FakeProcessors, WithoutATopologyEveryAllowedProcessorIsACore) {
     EXPECT_EQ(read(3).cores, 3);
 }
 
+TEST_F(FakeProcessors, ProcessorsOfTheMachineAreCountedInItsList) {
+    EXPECT_EQ(read(2).online, std::nullopt);
+    dir.write("sys/devices/system/cpu/online", "0-3,8,10-11\n");
+    EXPECT_EQ(read(2).online, 7);
+    dir.write("sys/devices/system/cpu/online", "\n");
+    EXPECT_EQ(read(2).online, std::nullopt);
+}
+
 TEST_F(FakeProcessors, WithoutAnAffinityTheMachineIsAskedAndNothingIsKnownToBeAllowed) {
     const Processors processors = read_processors(dir.path(), {});
     EXPECT_GE(processors.cores, 1);
@@ -128,9 +136,22 @@ TEST(DefaultThreads, AreTheSmallerOfCoresAndQuotaAndSayWhich) {
     expect({.cores = 8, .fast_cores = 8}, 8, "physical cores");
     expect({.cores = 8, .fast_cores = 4, .quota = 3.0}, 3, "the control group allows 3.0 cores");
     expect({.cores = 8, .fast_cores = 4, .quota = 6.0}, 4, "4 fast cores of 8");
+    expect({.cores = 4, .allowed = 8, .online = 8}, 4, "physical cores");
+    expect({.cores = 1, .allowed = 1, .online = 8}, 1,
+           "cores among the 1 of 8 processors that compute threads may run on");
+    expect({.cores = 4, .allowed = 4, .online = 8, .quota = 2.0}, 2, "the control group");
+    expect({.cores = 4, .runtime_limit = 4}, 4, "physical cores");
+    expect({.cores = 4, .quota = 3.0, .runtime_limit = 2}, 2, "OMP_THREAD_LIMIT allows no more");
 }
 
-TEST(TooManyThreads, AreThoseAboveAffinityOrQuota) {
+TEST(ThreadsThatCompute, AreThoseAskedForAsFarAsTheRuntimeHasThem) {
+    EXPECT_EQ(threads_that_compute(0, {.cores = 4}), 4);
+    EXPECT_EQ(threads_that_compute(6, {.cores = 4, .quota = 2.0}), 6);
+    EXPECT_EQ(threads_that_compute(6, {.cores = 4, .runtime_limit = 3}), 3);
+    EXPECT_EQ(threads_that_compute(2, {.cores = 4, .runtime_limit = 3}), 2);
+}
+
+TEST(TooManyThreads, AreThoseAboveAffinityQuotaOrTheRuntimesLimit) {
     EXPECT_FALSE(too_many_threads(64, {.cores = 2})) << "nothing is known";
     EXPECT_FALSE(too_many_threads(4, {.cores = 2, .allowed = 4})) << "hyper-threads may be used";
     EXPECT_FALSE(too_many_threads(2, {.cores = 2, .allowed = 4, .quota = 2.0}));
@@ -138,6 +159,10 @@ TEST(TooManyThreads, AreThoseAboveAffinityOrQuota) {
     const auto affinity = too_many_threads(5, {.cores = 2, .allowed = 4});
     ASSERT_TRUE(affinity);
     EXPECT_NE(affinity->find("may run on 4 processors"), std::string::npos) << *affinity;
+    const auto limit = too_many_threads(3, {.cores = 4, .runtime_limit = 2});
+    ASSERT_TRUE(limit);
+    EXPECT_NE(limit->find("OMP_THREAD_LIMIT"), std::string::npos) << *limit;
+    EXPECT_FALSE(too_many_threads(2, {.cores = 4, .runtime_limit = 2}));
     const auto quota = too_many_threads(3, {.cores = 2, .allowed = 4, .quota = 2.5});
     ASSERT_TRUE(quota);
     EXPECT_NE(quota->find("the control group allows 2.5 cores"), std::string::npos) << *quota;

@@ -96,6 +96,14 @@ TEST(SleepingBarriers, AUsersOwnSpinCountWins) {
     EXPECT_EQ(run_with("GOMP_SPINCOUNT=infinite", "*DISABLED_WaitingTakesProcessorTime"), 0);
 }
 
+TEST(SleepingBarriers, AVariableThatMeansNothingIsNobodysWish) {
+    for (const char *variable : {"GOMP_SPINCOUNT=", "GOMP_SPINCOUNT=abc",
+                                 "OMP_WAIT_POLICY=", "OMP_WAIT_POLICY=sometimes", "KMP_BLOCKTIME="}) {
+        EXPECT_EQ(run_with(variable, "*WhoWaitsTakesHardlyAnyProcessorTime"), 0) << variable;
+        EXPECT_EQ(run_with(variable, "*TheProgramSetsWhatTheUserDidNot"), 0) << variable;
+    }
+}
+
 TEST(SleepingBarriers, AUsersOwnWaitPolicyWins) {
     EXPECT_EQ(run_with("OMP_WAIT_POLICY=active", "*DISABLED_WaitingTakesProcessorTime"), 0);
 }

@@ -6,6 +6,7 @@
 #include "engine/planner.h"
 #include "engine/run_planner.h"
 #include "model/gguf_directory.h"
+#include "platform/compute_runtime.h"
 #include "storage/memory_facts.h"
 #include "storage/reserved_memory.h"
 
@@ -39,6 +40,11 @@ Result<RunPlan> plan_run(const PlanRequest &request) {
             });
         // What was tried out on paper left tens of MiB of free heap, of which a run may use another part.
         storage::trim_heap();
+        if (plan) {
+            for (std::string &remark : platform::runtime_remarks()) {
+                plan->warnings.push_back(std::move(remark));
+            }
+        }
         return plan;
     } catch (const std::bad_alloc &) {
         return fail(ErrorCode::OutOfMemory, "out of memory while planning");

@@ -22,8 +22,7 @@ namespace sluice {
 namespace engine {
 
 int compute_threads(const SessionOptions &options) {
-    return options.threads > 0 ? options.threads
-                               : platform::default_threads(platform::read_processors()).threads;
+    return platform::threads_that_compute(options.threads, platform::read_processors());
 }
 
 llama_context_params context_params(const llama_model &model, const SessionOptions &options) {

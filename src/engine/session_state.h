@@ -42,7 +42,7 @@ struct SessionState {
     uint64_t dense_bytes = 0;
 };
 
-/// Threads that compute: as many as are asked for, or as suit the machine.
+/// Threads that compute: as many as are asked for and can be had, or as suit the machine.
 int compute_threads(const SessionOptions &options);
 
 /// llama.cpp's parameters for a session of `options` on `model`.

@@ -1,5 +1,7 @@
 #include "platform/processors.h"
 
+#include "platform/affinity.h"
+#include "platform/compute_runtime.h"
 #include "platform/control_groups.h"
 #include "platform/text.h"
 
@@ -9,9 +11,6 @@
 #include <functional>
 #include <map>
 #include <thread>
-#ifdef __linux__
-#include <sched.h>
-#endif
 #ifdef __APPLE__
 #include <sys/sysctl.h>
 #endif
@@ -62,6 +61,20 @@ std::optional<double> tightest_quota(const std::string &root) {
     return tightest;
 }
 
+/// How many numbers a list such as "0-3,8" names; empty if it names none.
+std::optional<int> count_in_list(const std::string &list) {
+    int count = 0;
+    for (const std::string_view range : split(list, ',')) {
+        const auto first = leading_number(range);
+        const size_t dash = range.find('-');
+        const auto last = dash == std::string_view::npos ? first : leading_number(range.substr(dash + 1));
+        if (first && last && *last >= *first) {
+            count += static_cast<int>(*last - *first + 1);
+        }
+    }
+    return count > 0 ? std::optional(count) : std::nullopt;
+}
+
 std::string quota_text(double quota) {
     return fmt::format("the control group allows {:.1f} cores", quota);
 }
@@ -69,34 +82,20 @@ std::string quota_text(double quota) {
 } // namespace
 
 std::vector<size_t> allowed_processors() {
-    std::vector<size_t> allowed;
-#ifdef __linux__
-    // The kernel refuses a set smaller than its own.
-    for (size_t capacity = 1024; capacity <= 65536; capacity *= 4) {
-        std::vector<cpu_set_t> set(capacity / CPU_SETSIZE);
-        const size_t bytes = set.size() * sizeof(cpu_set_t);
-        if (::sched_getaffinity(0, bytes, set.data()) != 0) {
-            continue;
-        }
-        for (size_t cpu = 0; cpu < capacity; ++cpu) {
-            if (CPU_ISSET_S(cpu, bytes, set.data())) {
-                allowed.push_back(cpu);
-            }
-        }
-        break;
-    }
-#endif
-    return allowed;
+    std::vector<size_t> places = runtime_places();
+    return places.empty() ? affinity() : places;
 }
 
 Processors read_processors(const std::string &root, const std::vector<size_t> &allowed) {
     Processors processors;
     processors.quota = tightest_quota(root);
+    processors.runtime_limit = runtime_thread_limit();
     if (allowed.empty()) {
         processors.cores = cores_of_the_machine();
         return processors;
     }
     processors.allowed = static_cast<int>(allowed.size());
+    processors.online = count_in_list(read_text(root + "/sys/devices/system/cpu/online").value_or(""));
     // The kernel's own list of a core's threads is the key. core_id with physical_package_id would not do:
     // on arm64 core ids start anew in each cluster while recent kernels report one package for them all.
     std::map<std::string, uint64_t> capacity_of_core;
@@ -135,6 +134,10 @@ int cores_worth_using(std::vector<uint64_t> capacities) {
 
 ThreadChoice default_threads(const Processors &processors) {
     ThreadChoice choice{std::max(1, processors.cores), "physical cores: more would wait for each other"};
+    if (processors.allowed && processors.online && *processors.allowed < *processors.online) {
+        choice.reason = fmt::format("cores among the {} of {} processors that compute threads may run on",
+                                    *processors.allowed, *processors.online);
+    }
     if (processors.fast_cores && *processors.fast_cores < choice.threads) {
         choice = {std::max(1, *processors.fast_cores),
                   fmt::format("{} fast cores of {}: the others would keep them waiting",
@@ -144,10 +147,22 @@ ThreadChoice default_threads(const Processors &processors) {
         choice = {std::max(1, static_cast<int>(std::floor(*processors.quota))),
                   quota_text(*processors.quota)};
     }
+    if (processors.runtime_limit && *processors.runtime_limit < choice.threads) {
+        choice = {std::max(1, *processors.runtime_limit), "OMP_THREAD_LIMIT allows no more"};
+    }
     return choice;
 }
 
+int threads_that_compute(int asked, const Processors &processors) {
+    return asked > 0 ? std::min(asked, processors.runtime_limit.value_or(asked))
+                     : default_threads(processors).threads;
+}
+
 std::optional<std::string> too_many_threads(int threads, const Processors &processors) {
+    if (processors.runtime_limit && threads > *processors.runtime_limit) {
+        return fmt::format("of {} compute threads only {} will be there: OMP_THREAD_LIMIT allows no more",
+                           threads, *processors.runtime_limit);
+    }
     if (processors.quota && threads > *processors.quota && threads > 1) {
         return fmt::format(
             "{} compute threads are too many: {}, and all are stopped for a while whenever that is "
@@ -155,10 +170,9 @@ std::optional<std::string> too_many_threads(int threads, const Processors &proce
             threads, quota_text(*processors.quota));
     }
     if (processors.allowed && threads > *processors.allowed) {
-        return fmt::format(
-            "{} compute threads are too many: this process may run on {} processor{}, and those that "
-            "share one wait for each other; fewer are faster",
-            threads, *processors.allowed, *processors.allowed == 1 ? "" : "s");
+        return fmt::format("{} compute threads are too many: they may run on {} processor{}, and those that "
+                           "share one wait for each other; fewer are faster",
+                           threads, *processors.allowed, *processors.allowed == 1 ? "" : "s");
     }
     return std::nullopt;
 }

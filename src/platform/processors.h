@@ -12,12 +12,15 @@ namespace sluice::platform {
 /// What the system says at one moment. An empty optional means "no limit" or "could not be measured".
 struct Processors {
     int cores = 1;                   ///< physical cores this process may run on, hyper-threads counted once
-    std::optional<int> allowed = {}; ///< processors in its affinity, each hyper-thread counted
-    std::optional<int> fast_cores = {}; ///< of `cores`, those worth a compute thread; empty: all are alike
-    std::optional<double> quota = {};   ///< cores' worth of time that the tightest control group allows
+    std::optional<int> allowed = {}; ///< processors that its compute threads may run on, hyper-threads too
+    std::optional<int> online = {};  ///< processors of the machine
+    std::optional<int> fast_cores = {};    ///< of `cores`, those worth a compute thread; empty: all are alike
+    std::optional<double> quota = {};      ///< cores' worth of time that the tightest control group allows
+    std::optional<int> runtime_limit = {}; ///< threads that the OpenMP runtime lets compute together
 };
 
-/// The processors this process may run on; empty if the system does not say. Safe on any thread.
+/// The processors this process's compute threads may run on: those that an OpenMP runtime binds them to, else
+/// the calling thread's. Empty if the system does not say. Safe on any thread.
 std::vector<size_t> allowed_processors();
 
 /// Topology, capacities and control groups are read below `root`; so that tests can fake a machine, `allowed`
@@ -39,12 +42,16 @@ struct ThreadChoice {
     std::string reason;
 };
 
-/// The smaller of the cores worth using and the quota, rounded down, at least 1: whoever uses a quota up is
-/// stopped for the rest of its period, most likely inside a barrier at which the others wait.
+/// The smallest of the cores worth using, the quota, rounded down, and the runtime's limit, at least 1:
+/// whoever uses a quota up is stopped for the rest of its period, most likely inside a barrier at which the
+/// others wait.
 ThreadChoice default_threads(const Processors &processors);
 
-/// A sentence if that many compute threads are more than affinity or quota allow; empty if they are not, or
-/// if nothing is known. A hyper-thread counts here: to use both of a core is a matter of taste.
+/// How many threads will compute if so many are `asked` for; 0: as many as suit the machine.
+int threads_that_compute(int asked, const Processors &processors);
+
+/// A sentence if that many compute threads are more than affinity, quota or runtime allow; empty if they are
+/// not, or if nothing is known. A hyper-thread counts here: to use both of a core is a matter of taste.
 std::optional<std::string> too_many_threads(int threads, const Processors &processors);
 
 } // namespace sluice::platform

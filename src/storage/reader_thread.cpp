@@ -1,5 +1,6 @@
 #include "storage/reader_thread.h"
 
+#include "platform/compute_runtime.h"
 #include "platform/time_slice.h"
 
 #include <chrono>
@@ -56,6 +57,7 @@ Result<std::thread> start_reader_thread(const std::string &name, std::function<v
     try {
         return std::thread([name, body = std::move(body)] {
             name_this_thread(name);
+            platform::leave_runtime_places();
             if (kTimeSlice.count() > 0) {
                 platform::set_time_slice(kTimeSlice);
             }
