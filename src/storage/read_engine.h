@@ -53,8 +53,9 @@ public:
     /// with none of them queued.
     virtual void submit(std::span<ReadRequest> requests) = 0;
 
-    /// From now on keeps at most `width` reads in flight, at least 1 and no more than it was made for. Reads
-    /// that are under way are left alone.
+    /// From now on keeps at most `width` reads in flight, at least 1; io_uring no more than it was made for.
+    /// A pool starts the threads that it lacks for that, as far as the system gives them. Reads that are
+    /// under way are left alone. Called by one thread at a time.
     virtual void set_width(int width) = 0;
 
     [[nodiscard]] virtual ReadCounters counters() const = 0;

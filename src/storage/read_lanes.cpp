@@ -44,13 +44,17 @@ ReadLanes::~ReadLanes() {
 }
 
 Status ReadLanes::start(int lanes) {
-    threads_.reserve(static_cast<size_t>(lanes));
-    for (int lane = 0; lane < lanes; ++lane) {
+    {
+        const std::lock_guard lock(mutex_);
+        threads_.reserve(static_cast<size_t>(lanes));
+    }
+    for (size_t lane = threads_.size(); lane < static_cast<size_t>(lanes); ++lane) {
         Result<std::thread> thread =
             start_reader_thread(fmt::format("sluice-read-{}", lane), [this] { serve(); });
         if (!thread) {
             return fail(thread.error().with_context(fmt::format("{} read lanes", lanes)));
         }
+        const std::lock_guard lock(mutex_);
         threads_.push_back(std::move(*thread));
     }
     return {};
@@ -58,12 +62,13 @@ Status ReadLanes::start(int lanes) {
 
 void ReadLanes::push(JobList jobs) {
     const size_t count = jobs.size();
+    bool wakes_all = false;
     {
         const std::lock_guard lock(mutex_);
         queue_.splice(queue_.end(), jobs);
+        wakes_all = count >= threads_.size();
     }
-    // threads_ no longer changes: start() was done before anyone could push.
-    if (count >= threads_.size()) {
+    if (wakes_all) {
         work_.notify_all();
         return;
     }

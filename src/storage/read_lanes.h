@@ -41,7 +41,8 @@ public:
     ReadLanes(const ReadLanes &) = delete;
     ReadLanes &operator=(const ReadLanes &) = delete;
 
-    /// Starts the threads; called once, before the first push(). Errors: OutOfMemory.
+    /// Starts threads until there are `lanes`; not called by two threads at once. Errors: OutOfMemory, with
+    /// the threads started before kept.
     Status start(int lanes);
 
     /// Queues `jobs` and returns at once.
@@ -54,8 +55,8 @@ private:
     void serve();
 
     ReadTally &tally_;
-    std::vector<std::thread> threads_; ///< touched only by start() and the destructor
     std::mutex mutex_;                 ///< guards everything below
+    std::vector<std::thread> threads_; ///< changed only by start() and the destructor
     std::condition_variable work_;
     JobList queue_;
     size_t limit_ = SIZE_MAX; ///< threads that may read at once

@@ -7,7 +7,8 @@ namespace sluice::storage {
 
 namespace {
 
-/// Room for every width that may be tried; a wish beyond that, or one that will be refused, stays as it is.
+/// Of a ring, which does not grow, room for every width that may be tried; a wish beyond that, or one that
+/// will be refused, stays as it is. A pool starts with the threads it needs.
 int capacity_for(int width) {
     return width < 1 ? width : std::max(width, SwitchedReadEngine::kMostWidth);
 }
@@ -16,8 +17,7 @@ int capacity_for(int width) {
 
 Result<std::unique_ptr<SwitchedReadEngine>> SwitchedReadEngine::create(const ReadEngineWish &wish,
                                                                        std::string &note) {
-    auto made = make_read_engine(
-        {.kind = wish.kind, .depth = capacity_for(wish.depth), .lanes = capacity_for(wish.lanes)});
+    auto made = make_read_engine({.kind = wish.kind, .depth = capacity_for(wish.depth), .lanes = wish.lanes});
     if (!made) {
         return fail(made.error());
     }
@@ -43,9 +43,9 @@ std::unique_ptr<IReadEngine> &SwitchedReadEngine::engine_of(ReadEngineKind kind)
 
 Status SwitchedReadEngine::select(const ReadSetting &setting) {
     if (engine_of(setting.kind) == nullptr) {
-        const int capacity = capacity_for(setting.width);
-        auto made = setting.kind == ReadEngineKind::Uring ? make_uring_read_engine(capacity)
-                                                          : make_thread_read_engine(capacity);
+        auto made = setting.kind == ReadEngineKind::Uring
+                        ? make_uring_read_engine(capacity_for(setting.width))
+                        : make_thread_read_engine(setting.width);
         if (!made) {
             return fail(made.error());
         }
