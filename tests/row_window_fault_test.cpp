@@ -2,6 +2,7 @@
 // it.
 #include "residency/row_window.h"
 
+#include "support/failing_new.h"
 #include "support/row_window_fixture.h"
 
 #include <cerrno>
@@ -12,36 +13,14 @@
 #include <set>
 #include <string>
 
-namespace {
-
-/// Allocations of this thread until one fails, once; negative: none does.
-thread_local int allocations_left = -1;
-
-} // namespace
-
-// Replaced for this program, so that each allocation can be made to fail in turn. Not inlined, or GCC takes
-// new and free() for a mismatch.
-[[gnu::noinline]] void *operator new(size_t size) {
-    if (allocations_left >= 0 && allocations_left-- == 0) {
-        throw std::bad_alloc();
-    }
-    if (void *memory = std::malloc(size == 0 ? 1 : size)) {
-        return memory;
-    }
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void *memory) noexcept {
-    std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept {
-    std::free(memory);
-}
-
 namespace sluice::residency {
 namespace {
 
 using std::chrono::milliseconds;
 using storage::Access;
+
+using test::Allocations;
+using test::FailingAllocation;
 
 class RowWindowFaultTest : public RowWindowFixture {
 protected:
@@ -244,13 +223,12 @@ TEST_P(RowWindowFaultTest, WithoutMemoryABeginPinsNothingWhereverItFails) {
         const RowCounters before = window_->counters();
         RowGather gather;
         bool failed = false;
-        allocations_left = nth;
         try {
+            const FailingAllocation failing(Allocations::OfThisThread, nth);
             window_->begin(gather, 0, rows, kRow, Overshoot::Allowed);
         } catch (const std::bad_alloc &) {
             failed = true;
         }
-        allocations_left = -1;
         if (!failed) {
             EXPECT_TRUE(window_->wait(gather));
             window_->end(gather);
@@ -293,11 +271,14 @@ TEST_P(RowWindowFaultTest, AGatherOfWhatIsThereAllocatesNothing) {
     RowGather gather;
     ASSERT_TRUE(window_->begin(gather, 0, rows, kRow, Overshoot::Never));
     window_->end(gather);
-    allocations_left = 0;
-    const bool begun = window_->begin(gather, 0, rows, kRow, Overshoot::Never);
-    const bool there = window_->wait(gather).has_value();
-    window_->end(gather);
-    allocations_left = -1;
+    bool begun = false;
+    bool there = false;
+    {
+        const FailingAllocation failing(Allocations::OfThisThread, 0);
+        begun = window_->begin(gather, 0, rows, kRow, Overshoot::Never);
+        there = window_->wait(gather).has_value();
+        window_->end(gather);
+    }
     EXPECT_TRUE(begun && there);
 }
 

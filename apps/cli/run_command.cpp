@@ -216,6 +216,7 @@ private:
             if (!text) {
                 return fail(text.error());
             }
+            interrupt_.acknowledge(); // one at the prompt was for what stood there
             session_->reset();
             const auto reason = generate(*text, "");
             if (!reason) {

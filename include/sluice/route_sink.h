@@ -8,7 +8,7 @@
 namespace sluice {
 
 /// Told every routing decision of a streamed model. Calls come one at a time, from whichever thread computes,
-/// and hold the computation up; none of them may throw.
+/// and hold the computation up. An exception fails the graph, whose error says what() it was.
 class IRouteSink {
 public:
     virtual ~IRouteSink() = default;
@@ -23,7 +23,7 @@ public:
 };
 
 /// Chooses experts in the router's place, for benchmarks: routes of a real model on generated weights. Calls
-/// come one at a time, from whichever thread computes; none may throw.
+/// come one at a time, from whichever thread computes. An exception fails the graph, as above.
 class IRouteSource {
 public:
     virtual ~IRouteSource() = default;

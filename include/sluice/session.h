@@ -44,10 +44,10 @@ public:
     Session &operator=(Session &&) noexcept;
 
     /// Runs `tokens` at the end of the sequence, in ubatches. On success logits() are those after the last
-    /// one. On failure the sequence is as it was before the failed ubatch (where a recurrent state can't be
-    /// taken back it starts anew, and the message says so), no logits are valid, and the session stays
-    /// usable. `progress` (may be empty) is called with tokens done and in all. Errors: Io (a
-    /// read failed; names file, tensor, offset, cause), Cancelled, InvalidArgument (context full).
+    /// one. On failure the sequence is as it was before the call (where a recurrent state can't be taken back
+    /// it starts anew, and the message says so), no logits are valid, and the session stays usable.
+    /// `progress` (may be empty) is called with tokens done and in all. Errors: Io (a read failed; names
+    /// file, tensor, offset, cause), Cancelled, InvalidArgument (context full).
     Status decode(std::span<const Token> tokens, const std::function<void(size_t, size_t)> &progress = {});
 
     /// Logits of the last token decoded, vocab_size() floats; valid until the next decode().
@@ -57,15 +57,17 @@ public:
     [[nodiscard]] std::span<const float> logits_at(size_t index) const;
 
     /// Prefills `prompt` and draws up to `limit` tokens (negative: until the context is full). Each piece of
-    /// text goes to `on_text` as soon as it is whole UTF-8. Errors as decode().
+    /// text goes to `on_text` as soon as it is whole UTF-8. Cancelled in the prompt, the sequence is as it
+    /// was before; later, it ends with the last token that was computed. Errors as decode().
     Result<StopReason> generate(std::span<const Token> prompt, int limit, const SamplingOptions &sampling,
                                 const std::function<void(std::string_view)> &on_text,
                                 const std::function<void(size_t, size_t)> &on_prefill = {});
 
-    /// Stops a running decode() or generate() soon; callable from any thread and from a signal handler.
+    /// Stops the decode() or generate() that runs, soon, or the next one if none does. A call that ends
+    /// forgets it. Callable from any thread and from a signal handler.
     void cancel();
 
-    /// Forgets the sequence; the expert cache stays warm.
+    /// Forgets the sequence, and a cancel() that no call has met; the expert cache stays warm.
     void reset();
 
     /// Text to tokens. `add_special`: with the model's own beginning-of-text; markup of control tokens is

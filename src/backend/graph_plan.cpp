@@ -137,20 +137,23 @@ void GraphPlan::rewrite(const ggml_cgraph *graph) {
 }
 
 /// Groups the expert matmuls by their ids, in graph order. Bounded, so that one ids tensor used by all layers
-/// does not ask for all their experts at once.
+/// does not ask for all their experts at once; and each bank once, so that a slot has one user at a time that
+/// may give it another layout.
 void GraphPlan::find_decisions(const ggml_cgraph *graph) {
-    size_t banks = 0;
+    std::vector<residency::BankId> banks;
     for (int i = 0; i < graph->n_nodes; ++i) {
         ggml_tensor *node = graph->nodes[i];
         if (!is_expert_node(node)) {
             continue;
         }
+        const residency::BankId bank = store_.find(node->src[0])->index;
         if (decisions_.empty() || decisions_.back().ids != node->src[2] ||
-            banks == residency::kMaxBanksPerLayer) {
+            banks.size() == residency::kMaxBanksPerLayer ||
+            std::find(banks.begin(), banks.end(), bank) != banks.end()) {
             decisions_.push_back({.ids = node->src[2], .first_use = node});
-            banks = 0;
+            banks.clear();
         }
-        ++banks;
+        banks.push_back(bank);
         decisions_.back().last_use = i;
     }
     for (Decision &decision : decisions_) {

@@ -105,8 +105,9 @@ private:
     void add_custom(const char *name, ggml_custom_op_t callback, NodeContext context);
     void measure_workspace();
 
-    /// Fails the graph from inside one of its nodes: ggml's threads can't unwind, so it runs out on zeros.
-    void give_up(const char *why);
+    /// Fails the graph from inside one of its nodes, on account of the exception that is being handled:
+    /// ggml's threads can't unwind, so it runs out on zeros.
+    void give_up();
 
     static void begin_experts(ggml_tensor *, int thread, int threads, void *context);
     static void guess_experts(ggml_tensor *, int thread, int, void *context);

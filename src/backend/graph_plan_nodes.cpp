@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <fmt/format.h>
+#include <new>
 
 namespace sluice::backend {
 
@@ -17,8 +18,8 @@ void GraphPlan::begin_experts(ggml_tensor *, int thread, int threads, void *cont
         node.plan->end_group();
         node.plan->active_ = node.group;
         node.group->begin(threads);
-    } catch (const std::exception &error) {
-        node.plan->give_up(error.what());
+    } catch (...) {
+        node.plan->give_up();
     }
 }
 
@@ -30,8 +31,8 @@ void GraphPlan::guess_experts(ggml_tensor *, int thread, int, void *context) {
     const CacheTime time(node.plan->store_);
     try {
         node.guess->make();
-    } catch (const std::exception &error) {
-        node.plan->give_up(error.what());
+    } catch (...) {
+        node.plan->give_up();
     }
 }
 
@@ -41,8 +42,8 @@ void GraphPlan::choose_experts(ggml_tensor *, int thread, int, void *context) {
         const CacheTime time(node.plan->store_);
         try {
             node.choice->make();
-        } catch (const std::exception &error) {
-            node.plan->give_up(error.what());
+        } catch (...) {
+            node.plan->give_up();
         }
     }
 }
@@ -51,8 +52,17 @@ void GraphPlan::convert(ggml_tensor *, int, int, void *context) {
     ExpertGroup::convert(*static_cast<NodeContext *>(context)->step);
 }
 
-void GraphPlan::give_up(const char *why) {
-    store_.set_error({ErrorCode::OutOfMemory, fmt::format("out of memory while computing: {}", why)});
+void GraphPlan::give_up() {
+    try {
+        throw;
+    } catch (const std::bad_alloc &) {
+        store_.set_error({ErrorCode::OutOfMemory, "out of memory while computing"});
+    } catch (const std::exception &error) { // of whoever was told or asked about routes
+        store_.set_error(
+            {ErrorCode::Internal, fmt::format("the computation was stopped by: {}", error.what())});
+    } catch (...) {
+        store_.set_error({ErrorCode::Internal, "the computation was stopped by an exception"});
+    }
     if (store_.cache() != nullptr) {
         store_.cache()->wake_waiters();
     }
@@ -62,8 +72,8 @@ void GraphPlan::compute(ggml_tensor *, int, int threads, void *context) {
     const NodeContext &node = *static_cast<NodeContext *>(context);
     try {
         node.group->run(*node.step, threads);
-    } catch (const std::exception &error) {
-        node.plan->give_up(error.what());
+    } catch (...) {
+        node.plan->give_up();
     }
 }
 
@@ -89,8 +99,8 @@ void GraphPlan::start_rows(ggml_tensor *, int thread, int, void *context) {
                 gather->start();
             }
         }
-    } catch (const std::exception &error) {
-        plan.give_up(error.what());
+    } catch (...) {
+        plan.give_up();
     }
 }
 
@@ -102,8 +112,8 @@ void GraphPlan::fetch_rows(ggml_tensor *, int thread, int, void *context) {
     }
     try {
         node.rows->fetch();
-    } catch (const std::exception &error) {
-        node.plan->give_up(error.what());
+    } catch (...) {
+        node.plan->give_up();
         node.rows->give_up();
     }
 }

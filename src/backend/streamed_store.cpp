@@ -268,7 +268,10 @@ void StreamedStore::observe(const ggml_cgraph *graph) {
             seen.back().second.banks.size() >= residency::kMaxBanksPerLayer) {
             seen.push_back({ids, {.banks = {}, .experts_per_token = static_cast<uint32_t>(ids->ne[0])}});
         }
-        seen.back().second.banks.push_back(weight->index);
+        std::vector<residency::BankId> &banks = seen.back().second.banks;
+        if (std::find(banks.begin(), banks.end(), weight->index) == banks.end()) {
+            banks.push_back(weight->index);
+        }
     }
     const auto sorted = [](std::vector<residency::BankId> banks) {
         std::sort(banks.begin(), banks.end());

@@ -8,6 +8,7 @@
 #include "engine/lossy.h"
 #include "engine/model_state.h"
 #include "engine/planner.h"
+#include "platform/open_files.h"
 #include "storage/memory_facts.h"
 
 #include "chat.h"
@@ -117,6 +118,18 @@ Status prepare_streaming(ModelState &state) {
     return {};
 }
 
+/// llama.cpp has opened the files by their names as we did before it: were they the same?
+Status check_files(const model::GgufDirectory &directory) {
+    for (const auto &shard : directory.shards()) {
+        const auto descriptor = shard->descriptor(storage::Access::Buffered);
+        if (descriptor && platform::key_of(shard->path()) != platform::key_of(*descriptor)) {
+            return fail(ErrorCode::Io,
+                        fmt::format("{} was replaced while it was being loaded", shard->path()));
+        }
+    }
+    return {};
+}
+
 void read_templates(ModelState &state) {
     if (llama_model_chat_template(state.llama.get(), nullptr) == nullptr) {
         return;
@@ -204,6 +217,9 @@ Result<std::unique_ptr<ModelState>> load_model(const ModelOptions &options, stor
     }
     if (auto loaded = load_weights(*state); !loaded) {
         return fail(loaded.error());
+    }
+    if (auto same = check_files(*state->directory); !same) {
+        return fail(same.error());
     }
     describe(*state);
     if (auto warmed = warm_dense_weights(*state, options.progress); !warmed) {

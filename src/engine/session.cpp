@@ -164,12 +164,17 @@ Error decode_error(SessionState &state, int code, const LogScope &log) {
     }
 }
 
-/// llama.cpp takes the failed ubatch out of its memory again. A recurrent state can't always be taken back:
-/// then the sequence starts anew, and the error says so.
-Error after_failure(SessionState &state, Error error) {
+/// Takes what was computed since `begin` out of the context's memory again, the failed ubatch and those
+/// before it. A recurrent state can't always be taken back: then the sequence starts anew, and the error says
+/// so.
+Error take_back(SessionState &state, size_t begin, Error error) {
     llama_memory_t memory = llama_get_memory(state.context.get());
-    const bool whole = memory == nullptr ||
-                       llama_memory_seq_pos_max(memory, 0) + 1 == static_cast<llama_pos>(state.position);
+    const auto end = static_cast<llama_pos>(begin);
+    const bool whole =
+        memory == nullptr || llama_memory_seq_pos_max(memory, 0) + 1 == end ||
+        (llama_memory_seq_rm(memory, 0, end, -1) && llama_memory_seq_pos_max(memory, 0) + 1 == end);
+    state.last_ubatch = 0;
+    state.position = begin;
     if (!whole) {
         llama_memory_clear(memory, true);
         state.position = 0;
@@ -185,6 +190,10 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens, Phase p
         const bool wants_logits = state.options.all_logits || i + 1 == tokens.size();
         common_batch_add(batch, tokens[i], static_cast<llama_pos>(state.position + i), {0}, wants_logits);
     }
+    if (state.cancelled) {
+        llama_batch_free(batch);
+        return fail(ErrorCode::Cancelled, "cancelled");
+    }
     choose_threads(state, tokens.size());
     const LogScope log;
     state.last_ubatch = 0;
@@ -194,7 +203,7 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens, Phase p
     TokenSample sample = state.meter.end_decode(*state.model, state.backends);
     llama_batch_free(batch);
     if (code != 0) {
-        return fail(after_failure(state, decode_error(state, code, log)));
+        return fail(decode_error(state, code, log));
     }
     state.position += tokens.size();
     state.last_ubatch = tokens.size();
@@ -230,10 +239,11 @@ Status decode_tokens(SessionState &state, std::span<const Token> tokens, Phase p
         }
     }
     const size_t step = llama_n_ubatch(state.context.get());
+    const size_t begin = state.position;
     for (size_t done = 0; done < tokens.size(); done += step) {
         const auto part = tokens.subspan(done, std::min(step, tokens.size() - done));
         if (auto decoded = decode_ubatch(state, part, phase); !decoded) {
-            return decoded;
+            return fail(take_back(state, begin, decoded.error()));
         }
         if (progress) {
             progress(done + part.size(), tokens.size());
@@ -282,7 +292,7 @@ Session::Session(Session &&) noexcept = default;
 Session &Session::operator=(Session &&) noexcept = default;
 
 Status Session::decode(std::span<const Token> tokens, const std::function<void(size_t, size_t)> &progress) {
-    state_->cancelled = false;
+    const engine::CancelledOnce forgotten(*state_);
     try {
         state_->meter.begin_call(*state_->model);
         const Phase phase = tokens.size() == 1 ? Phase::Decode : Phase::Prefill;
@@ -309,7 +319,7 @@ Result<StopReason> Session::generate(std::span<const Token> prompt, int limit,
                                      const SamplingOptions &sampling,
                                      const std::function<void(std::string_view)> &on_text,
                                      const std::function<void(size_t, size_t)> &on_prefill) {
-    state_->cancelled = false;
+    const engine::CancelledOnce forgotten(*state_);
     try {
         state_->meter.begin_call(*state_->model);
         return engine::generate(*state_, prompt, limit, sampling, on_text, on_prefill);
@@ -326,6 +336,7 @@ void Session::reset() {
     llama_memory_clear(llama_get_memory(state_->context.get()), true);
     state_->position = 0;
     state_->last_ubatch = 0;
+    state_->cancelled = false;
 }
 
 Result<std::vector<Token>> Session::tokenize(std::string_view text, bool add_special,

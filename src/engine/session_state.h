@@ -42,6 +42,18 @@ struct SessionState {
     uint64_t dense_bytes = 0;
 };
 
+/// A call that may be cancelled: when it ends, however it does, a wish to cancel it has been met.
+class CancelledOnce {
+public:
+    explicit CancelledOnce(SessionState &state) : state_(state) {}
+    ~CancelledOnce() { state_.cancelled = false; }
+    CancelledOnce(const CancelledOnce &) = delete;
+    CancelledOnce &operator=(const CancelledOnce &) = delete;
+
+private:
+    SessionState &state_;
+};
+
 /// Threads that compute: as many as are asked for and can be had, or as suit the machine.
 int compute_threads(const SessionOptions &options);
 

@@ -3,6 +3,7 @@
 #include "storage/split_reads.h"
 
 #include <functional>
+#include <new>
 #include <utility>
 
 namespace sluice::residency {
@@ -95,6 +96,13 @@ size_t ExpertCache::acquire(std::span<const SliceKey> keys, std::span<Slot *> sl
         }
         for (size_t i = 0; i < keys.size(); ++i) {
             if (slots[i] != nullptr) {
+                continue;
+            }
+            if (Slot *bound = find(keys[i])) { // asked for twice: on its way since a moment ago
+                ++counters_.hits;
+                ++bound->pins;
+                slots[i] = bound;
+                ++acquired;
                 continue;
             }
             SlotIndex index = 0;
@@ -250,6 +258,16 @@ storage::ReadRequest ExpertCache::bind(Slot &slot, SlotIndex index, SliceKey key
     };
 }
 
+/// On a thread that reads, where nothing may throw.
+Error ExpertCache::error_of(const Slot &slot, const Error &cause) const noexcept {
+    try {
+        return cause.with_context("expert " + std::to_string(slot.key.expert) + " of " +
+                                  banks_[slot.key.bank].name);
+    } catch (const std::bad_alloc &) {
+        return {ErrorCode::OutOfMemory, "out of memory"}; // short enough to need none
+    }
+}
+
 void ExpertCache::finished(Slot &slot, const Status &status) {
     // Once in_flight_ is 0 and the lock is free, the destructor may run.
     std::unique_lock lock(mutex_);
@@ -257,8 +275,7 @@ void ExpertCache::finished(Slot &slot, const Status &status) {
         slot.state.store(SlotState::Ready, std::memory_order_release);
     } else {
         ++counters_.errors;
-        slot.error = status.error().with_context("expert " + std::to_string(slot.key.expert) + " of " +
-                                                 banks_[slot.key.bank].name);
+        slot.error = error_of(slot, status.error());
         slot.state.store(SlotState::Failed, std::memory_order_release);
         if (slot.pins == 0) {
             forget(slot);

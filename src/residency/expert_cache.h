@@ -83,9 +83,10 @@ public:
     /// acquired.
     void routed(BankId bank, std::span<const uint32_t> experts, size_t per_token);
 
-    /// Pins as many of `keys` (distinct ones) as slots can be had for: first those resident or on their way,
+    /// Pins as many of `keys` as slots can be had for: first those resident or on their way,
     /// so that none of them is evicted for another, then the rest in order, starting a read for each. Writes
-    /// a slot or null per key to `slots` (keys.size() long) and returns how many are not null. Fewer than
+    /// a slot or null per key to `slots` (keys.size() long; one that is there twice gets its slot, and a pin,
+    /// twice) and returns how many are not null. Fewer than
     /// asked means: release some or wait for an arrival, then ask again for those that are null.
     size_t acquire(std::span<const SliceKey> keys, std::span<Slot *> slots);
 
@@ -183,6 +184,7 @@ private:
     void touch(SliceKey key);
     void submit(std::span<storage::ReadRequest> requests, std::span<Slot *const> targets);
     void finished(Slot &slot, const Status &status);
+    Error error_of(const Slot &slot, const Error &cause) const noexcept;
     void forget(Slot &slot);
     void discard(size_t slot_class, SlotIndex index);
     size_t bytes_in_use() const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <new>
 #include <utility>
 
 namespace sluice::storage {
@@ -26,9 +27,14 @@ void perform(ReadJob &job, ReadTally &tally) {
     const bool leaves_direct =
         request.access == Access::Direct && job.arrived % request.file->alignment() != 0;
     bool fell_back = false;
-    Status status = read_fully(*request.file, request.offset + job.arrived, request.into.subspan(job.arrived),
-                               request.needed - job.arrived,
-                               leaves_direct ? Access::Buffered : request.access, &fell_back);
+    Status status;
+    try {
+        status = read_fully(*request.file, request.offset + job.arrived, request.into.subspan(job.arrived),
+                            request.needed - job.arrived, leaves_direct ? Access::Buffered : request.access,
+                            &fell_back);
+    } catch (const std::bad_alloc &) {                          // a thread that reads has nobody to throw to
+        status = fail(ErrorCode::OutOfMemory, "out of memory"); // short enough to need none
+    }
     tally.finish(request, std::move(status), fell_back || leaves_direct);
 }
 
