@@ -52,7 +52,14 @@ TEST(CliUsage, BadFlagsAreNamed) {
         {{"extra"}, "extra"},
         {{"--cache-mb", "0"}, "--cache-mb: '0' is neither"},
         {{"--cache-mb", "-5"}, "--cache-mb: '-5' is neither"},
-        {{"--cache-mb", "1.5"}, "--cache-mb: '1.5' is neither"},
+        {{"--cache-mb", "1.5"}, "--cache-mb: '1.5' is neither a whole number of MiB above 0 nor 'auto'"},
+        {{"--io-engine", "x"}, "--io-engine: x not in {auto,threads,uring}"},
+        {{"--io-engine", "1"}, "--io-engine: 1 not in"},
+        {{"--dense-weights", "3"}, "--dense-weights: 3 not in"},
+        {{"--io-threads", "4", "--io-engine", "uring"}, "whose reads in flight are --io-depth"},
+        {{"--io-depth", "4", "--io-engine", "threads"}, "whose number is --io-threads"},
+        {{"--io-threads", "4", "--io-depth", "4"}, "only one of them can be meant"},
+        {{"--raw", "-sys", "Be brief."}, "--system-prompt"},
         {{"--cache-mb", "12abc"}, "--cache-mb: '12abc' is neither"},
         {{"--cache-mb", "99999999999999999999"}, "--cache-mb: '99999999999999999999' is neither"},
         {{"--cache-mb", ""}, "--cache-mb"},
@@ -100,6 +107,13 @@ TEST(CliUsage, CommandMustBeOneThatThereIs) {
     expect_refused(sluice({""}), usage, "there is no command ''");
 }
 
+TEST(CliUsage, WhatIsGoneSaysWhatDoesItsWork) {
+    expect_refused(run({"--repack-experts"}), usage,
+                   "--repack-experts is gone: where every expert stays in memory, experts are repacked");
+    expect_refused(sluice({"probe", "x.gguf"}), usage,
+                   "'probe' is gone: a run finds out by itself how to read");
+}
+
 // -- prompts
 // ------------------------------------------------------------------------------------------------------
 
@@ -119,6 +133,11 @@ TEST(CliPromptError, FileThatCannotBeReadIsNamed) {
 
 TEST(CliPromptError, ChatNeedsATemplate) {
     expect_refused(run({"--chat", "-p", "x"}), failed, "has no chat template, so --chat is not possible");
+}
+
+TEST(CliPromptError, SystemPromptNeedsATemplate) {
+    expect_refused(run({"-sys", "Be brief.", "-p", "x"}), failed,
+                   "has no chat template, so --system-prompt is not possible");
 }
 
 TEST(CliPromptError, ModelWithoutAVocabularyLeavesNoText) {

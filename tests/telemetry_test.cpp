@@ -6,6 +6,7 @@
 #include "support/gate.h"
 #include "support/gate_prompt.h"
 
+#include <cmath>
 #include <cstdio>
 #include <gtest/gtest.h>
 #include <memory>
@@ -89,6 +90,13 @@ protected:
     FaultFileSystem files_{plan_};
     std::optional<Model> model_;
 };
+
+TEST(TimeParts, WhatRoundingLeavesIsNothing) {
+    const TimeParts resident{.wall = 0.3, .compute = 0.1, .between = 0.2}; // 0.3 - 0.1 - 0.2 is below 0
+    EXPECT_EQ(resident.other(), 0);
+    EXPECT_FALSE(std::signbit(resident.other()));
+    EXPECT_DOUBLE_EQ((TimeParts{.wall = 0.3, .compute = 0.1}).other(), 0.2);
+}
 
 TEST_F(Telemetry, OneSampleForEachUbatchAndEachToken) {
     load_experts();

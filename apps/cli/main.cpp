@@ -32,6 +32,17 @@ std::vector<std::string> arguments_of(int argc, char **argv) {
     return arguments;
 }
 
+/// What there was once, and what does its work now; empty for anything else.
+std::string what_became_of(const std::string &word) {
+    if (word == "probe") {
+        return "the command 'probe' is gone: a run finds out by itself how to read";
+    }
+    return word.find("--repack-experts") == std::string::npos
+               ? ""
+               : "--repack-experts is gone: where every expert stays in memory, experts are repacked by "
+                 "themselves";
+}
+
 int run(int argc, char **argv) {
     CLI::App app(
         "Runs Mixture-of-Experts language models larger than memory, by streaming experts from storage.");
@@ -50,8 +61,10 @@ int run(int argc, char **argv) {
     add_routes_command(app, exit_code);
     const auto asked_for = [&](const CLI::App *command) { return command->check_name(argv[1]); };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(asked_for).empty()) {
-        return report({ErrorCode::InvalidArgument,
-                       std::string("there is no command '") + argv[1] + "' (see sluice --help)"});
+        const std::string gone = what_became_of(argv[1]);
+        return report(
+            {ErrorCode::InvalidArgument,
+             gone.empty() ? std::string("there is no command '") + argv[1] + "' (see sluice --help)" : gone});
     }
     try {
         app.parse(arguments_of(argc, argv));
@@ -63,6 +76,9 @@ int run(int argc, char **argv) {
             output.write(text.str());
             const Status written = output.status();
             return written ? kOk : report(written.error());
+        }
+        if (const std::string gone = what_became_of(error.what()); !gone.empty()) {
+            return report({ErrorCode::InvalidArgument, gone});
         }
         std::fprintf(stderr, "sluice: %s (see sluice --help)\n", error.what());
         return kUsage;

@@ -151,6 +151,11 @@ private:
             return fail(ErrorCode::Unsupported,
                         fmt::format("{} has no chat template, so --chat is not possible", *flags_.model));
         }
+        if (!chat_ && !flags_.system_prompt.empty()) {
+            return fail(
+                ErrorCode::Unsupported,
+                fmt::format("{} has no chat template, so --system-prompt is not possible", *flags_.model));
+        }
         if (!chat_ && !flags_.prompt) {
             return fail(ErrorCode::InvalidArgument, "there is no prompt; give one with -p or -f");
         }

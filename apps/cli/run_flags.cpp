@@ -11,6 +11,28 @@ namespace sluice::cli {
 
 namespace {
 
+/// Words of a flag and what they mean. The flag keeps the word: an error and the help then show words only,
+/// and no number is taken for one.
+template <typename Meaning>
+using Words = std::map<std::string, Meaning>;
+
+const Words<DenseWeights> kDenseWeights{{"anon", DenseWeights::Anon},
+                                        {"mmap", DenseWeights::Mmap},
+                                        {"warm", DenseWeights::Warm},
+                                        {"locked", DenseWeights::Locked},
+                                        {"ahwb", DenseWeights::Ahwb}};
+const Words<IoEngine> kEngines{
+    {"auto", IoEngine::Auto}, {"uring", IoEngine::Uring}, {"threads", IoEngine::Threads}};
+
+template <typename Meaning>
+CLI::Validator one_of(const Words<Meaning> &words) {
+    std::vector<std::string> all;
+    for (const auto &[word, meaning] : words) {
+        all.push_back(word);
+    }
+    return CLI::IsMember(all);
+}
+
 std::string check_lookahead(const std::string &text) {
     constexpr unsigned long kMost = 1024;
     if (text == "auto" || text == "off") {
@@ -31,7 +53,7 @@ std::string check_cache(const std::string &text) {
                         text.find_first_not_of("0123456789") == std::string::npos;
     return text == "auto" || (number && std::stoul(text) > 0)
                ? ""
-               : "'" + text + "' is neither a number of MiB above 0 nor 'auto'";
+               : "'" + text + "' is neither a whole number of MiB above 0 nor 'auto'";
 }
 
 std::string check_row_window(const std::string &text) {
@@ -72,7 +94,9 @@ void add_context_flags(CLI::App &command, RunFlags &flags) {
         .add_option("-c,--ctx-size", flags.session.context_tokens,
                     "Context in tokens; 0: 4096, or what the model was trained for if less")
         ->capture_default_str();
-    command.add_option("-t,--threads", flags.session.threads, "Compute threads; 0: physical cores")
+    command
+        .add_option("-t,--threads", flags.session.threads,
+                    "Compute threads; 0: physical cores that may be used, no more than a CPU quota")
         ->check(CLI::Range(0, 512))
         ->capture_default_str();
     command
@@ -88,8 +112,11 @@ void add_context_flags(CLI::App &command, RunFlags &flags) {
 
 void add_cache_flags(CLI::App &command, RunFlags &flags) {
     CLI::Option *stream =
-        command.add_flag("--moe-stream", flags.moe_stream, "Stream experts from storage, whatever fits");
-    command.add_flag("--no-moe-stream", flags.no_moe_stream, "Hold the whole model in memory")
+        command.add_flag("--moe-stream", flags.moe_stream,
+                         "Stream experts from storage, whatever fits (default: where there are experts)");
+    command
+        .add_flag("--no-moe-stream", flags.no_moe_stream,
+                  "Hold the whole model in memory (default: where there are no experts)")
         ->excludes(stream);
     command
         .add_option("--cache-mb", flags.cache_mb, "Expert cache in MiB, or 'auto': what free memory allows")
@@ -98,21 +125,16 @@ void add_cache_flags(CLI::App &command, RunFlags &flags) {
     command.add_option("--cache-policy", flags.cache_policy, "How a full cache chooses the experts it drops")
         ->check(CLI::IsMember(policy_names()))
         ->capture_default_str();
-    const std::map<std::string, DenseWeights> dense_modes{{"anon", DenseWeights::Anon},
-                                                          {"mmap", DenseWeights::Mmap},
-                                                          {"warm", DenseWeights::Warm},
-                                                          {"locked", DenseWeights::Locked},
-                                                          {"ahwb", DenseWeights::Ahwb}};
     command
         .add_option("--dense-weights", flags.dense_weights,
-                    "How weights that every token needs are held while streaming: anon, mmap, warm, locked, "
-                    "ahwb (Android)")
-        ->transform(CLI::CheckedTransformer(dense_modes))
-        ->default_str("anon");
+                    "How weights that every token needs are held while streaming (ahwb: Android only)")
+        ->check(one_of(kDenseWeights))
+        ->capture_default_str();
     CLI::Option *rows =
         command
             .add_flag("--row-stream", flags.row_stream,
-                      "With --moe-stream: read only the rows that are gathered of weights never multiplied")
+                      "With --moe-stream: read only the rows that are gathered of weights never multiplied "
+                      "(default: where the expert cache gets larger)")
             ->needs(stream);
     command.add_option("--row-stream-mb", flags.row_stream_mb, "MiB of such rows to keep in memory")
         ->check(check_row_window)
@@ -124,21 +146,22 @@ void add_cache_flags(CLI::App &command, RunFlags &flags) {
 void add_reading_flags(CLI::App &command, RunFlags &flags) {
     command
         .add_option("--io-threads", flags.io_threads,
-                    "Threads that read experts, instead of io_uring (default: the run finds out)")
+                    "Threads that read experts, instead of io_uring; not with --io-depth (default: the run "
+                    "finds out)")
         ->check(CLI::Range(1, 64));
-    const std::map<std::string, IoEngine> engines{
-        {"auto", IoEngine::Auto}, {"uring", IoEngine::Uring}, {"threads", IoEngine::Threads}};
     command
         .add_option("--io-engine", flags.io_engine,
-                    "What reads experts and rows: auto, uring (Linux's io_uring), threads")
-        ->transform(CLI::CheckedTransformer(engines))
-        ->default_str("auto");
+                    "What reads experts and rows; uring: Linux's io_uring; auto: the run finds out")
+        ->check(one_of(kEngines))
+        ->capture_default_str();
     command
         .add_option("--io-depth", flags.io_depth,
                     "Reads of experts in flight with io_uring (default: the run finds out)")
         ->check(CLI::Range(1, 1024));
-    command.add_flag("--no-direct", flags.no_direct, "Read through the page cache");
-    command.add_flag("--no-repack", flags.no_repack, "Keep weights in the file's layout");
+    command.add_flag("--no-direct", flags.no_direct,
+                     "Read through the page cache, also where reading past it is safe");
+    command.add_flag("--no-repack", flags.no_repack,
+                     "Keep weights in the file's layout, also where another is faster");
 }
 
 void add_guess_flags(CLI::App &command, RunFlags &flags) {
@@ -203,8 +226,10 @@ void add_run_flags(CLI::App &command, RunFlags &flags) {
         "Tokens to generate; -1: until the text or the context ends (default: 256, in a chat -1)");
     add_sampling_flags(command, flags);
     CLI::Option *chat =
-        command.add_flag("--chat", flags.chat, "Apply the model's chat template (default where it has one)");
-    command.add_flag("--raw", flags.raw, "Continue the prompt as it is")->excludes(chat);
+        command.add_flag("--chat", flags.chat, "Apply the model's chat template (default: where it has one)");
+    command.add_flag("--raw", flags.raw, "Continue the prompt as it is (default: where it has none)")
+        ->excludes(chat)
+        ->excludes(command.get_option("--system-prompt"));
     add_plan_flags(command, flags);
     add_lossy_flags(command, flags.lossy);
     command.add_flag("--plan", flags.plan, "Print what would be done and taken, and why; do nothing");
@@ -254,11 +279,11 @@ PlanRequest plan_request(const RunFlags &flags) {
     }
     options.hot_set_folder = flags.no_hot_set ? "" : storage::user_cache_directory();
     options.lossy = flags.lossy;
-    options.dense_weights = flags.dense_weights;
+    options.dense_weights = kDenseWeights.at(flags.dense_weights);
     options.row_stream = flags.row_stream;
     options.row_window_bytes = static_cast<uint64_t>(flags.row_stream_mb * (1U << 20U));
     options.io_threads = flags.io_threads.value_or(options.io_threads);
-    options.io_engine = flags.io_engine;
+    options.io_engine = kEngines.at(flags.io_engine);
     options.io_depth = flags.io_depth.value_or(options.io_depth);
     options.direct = !flags.no_direct;
     options.repack = !flags.no_repack;

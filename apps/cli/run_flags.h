@@ -28,11 +28,11 @@ struct RunFlags {
     std::string cache_mb = "auto";
     std::string cache_policy{residency::policy_name(ModelOptions().cache_policy)};
     std::optional<std::string> route_trace;
-    DenseWeights dense_weights = DenseWeights::Anon;
+    std::string dense_weights = "anon";
     bool row_stream = false;
     double row_stream_mb = 64;
     std::optional<int> io_threads;
-    IoEngine io_engine = IoEngine::Auto;
+    std::string io_engine = "auto";
     std::optional<int> io_depth;
     std::string lookahead = "auto";
     bool no_hot_set = false;

@@ -88,7 +88,12 @@ struct TimeParts {
     double between = 0;     ///< between two decodes: sampling, and whatever callbacks do
 
     /// What none of them holds: llama.cpp's work around the graph, waiting for another session's graph.
-    [[nodiscard]] double other() const { return wall - compute - expert_wait - row_wait - cache - between; }
+    /// Less than a nanosecond is what rounding leaves, to either side of nothing.
+    [[nodiscard]] double other() const {
+        constexpr double kNanosecond = 1e-9;
+        const double rest = wall - compute - expert_wait - row_wait - cache - between;
+        return rest > -kNanosecond && rest < kNanosecond ? 0 : rest;
+    }
     TimeParts &operator+=(const TimeParts &more) {
         for (double TimeParts::*part : {&TimeParts::wall, &TimeParts::compute, &TimeParts::expert_wait,
                                         &TimeParts::row_wait, &TimeParts::cache, &TimeParts::between}) {
