@@ -108,6 +108,13 @@ TEST(PlanRefusal, OfLoadingSaysThatItIsLoading) {
     ASSERT_FALSE(plan);
     EXPECT_THAT(plan.error().message, HasSubstr("while it loads, when the largest weight is held twice"));
     EXPECT_THAT(plan.error().message, testing::Not(HasSubstr("would suffice")));
+    const auto ample = decide({.ram_bytes = 6 * kGiB}, kLargeMachine, needs);
+    ASSERT_TRUE(ample);
+    EXPECT_LE(ample->peak_bytes, 6 * kGiB);
+    const auto small = decide({.model = {.cache_bytes = kGiB}}, kLargeMachine, needs);
+    ASSERT_TRUE(small);
+    EXPECT_EQ(small->memory.back().what, "more while it loads");
+    EXPECT_GT(small->peak_bytes, 5 * kGiB) << "the peak is what loading takes";
 }
 
 // -- a ceiling for a model held in memory

@@ -86,6 +86,9 @@ private:
         if (!plan) {
             return fail(plan.error());
         }
+        for (const std::string &warning : plan->warnings) {
+            std::fprintf(stderr, "sluice: %s\n", warning.c_str());
+        }
         plan->model.progress = [this](float done) {
             progress_.show("loading", done);
             return !interrupt_.interrupted();

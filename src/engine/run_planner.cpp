@@ -360,6 +360,8 @@ void Decider::list_memory() {
         add("expert cache", std::min(*plan_.model.cache_bytes, needs_.cache_useful_bytes));
     }
     add("overhead", overhead_bytes(plan_.peak_bytes));
+    const uint64_t loading = with_overhead(needs_.load_peak_bytes);
+    add("more while it loads", loading - std::min(loading, plan_.peak_bytes));
 }
 
 void Decider::note_settings() {
