@@ -8,7 +8,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # command:package. Any version on the PATH will do; CMake checks what it needs.
 readonly tools=(g++:build-essential make:build-essential cmake:cmake ninja:ninja-build git:git ccache:ccache
     pkg-config:pkg-config)
-readonly libraries=(libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev liburing-dev ca-certificates)
+readonly libraries=(libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev liburing-dev libssl-dev
+    ca-certificates)
 readonly test_libraries=(libgtest-dev libgmock-dev)
 
 usage() {

@@ -2,6 +2,7 @@
 
 #include "command.h"
 #include "output.h"
+#include "server_commands.h"
 
 #include "ggml.h"
 
@@ -43,7 +44,19 @@ std::string what_became_of(const std::string &word) {
                  "themselves";
 }
 
+/// For `sluice --help`: commands that read their own options.
+void list_server_commands(CLI::App &app) {
+    app.add_subcommand("serve",
+                       "llama.cpp's server, streamed: OpenAI's and Anthropic's APIs, a page to chat");
+    app.add_subcommand("chat", "llama.cpp's client for conversations, streamed");
+}
+
 int run(int argc, char **argv) {
+    if (argc > 1) {
+        if (const auto code = run_server_command(argv[1], {argv + 2, argv + argc})) {
+            return *code;
+        }
+    }
     CLI::App app(
         "Runs Mixture-of-Experts language models larger than memory, by streaming experts from storage.");
     app.name("sluice");
@@ -51,6 +64,7 @@ int run(int argc, char **argv) {
     app.require_subcommand(1);
     int exit_code = kOk;
     add_run_command(app, exit_code);
+    list_server_commands(app);
     add_bench_command(app, exit_code);
     add_bench_run_command(app, exit_code);
     add_inspect_command(app, exit_code);

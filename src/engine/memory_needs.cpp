@@ -69,8 +69,8 @@ Status add_store(backend::StreamedStore &store, MemoryNeeds &needs) {
 } // namespace
 
 Result<MemoryNeeds> measure_needs(const ModelOptions &model, const SessionOptions &session, bool streaming,
-                                  const model::GgufDirectory &directory) {
-    auto paper = PaperModel::make(model, session, streaming, directory);
+                                  const model::GgufDirectory &directory, const ContextParamsOf &params_of) {
+    auto paper = PaperModel::make(model, session, streaming, directory, params_of);
     if (!paper) {
         return fail(paper.error());
     }

@@ -2,6 +2,7 @@
 // a context, and reserves its graphs on paper.
 #pragma once
 
+#include "engine/session_state.h"
 #include "model/gguf_directory.h"
 #include "sluice/error.h"
 #include "sluice/options.h"
@@ -34,12 +35,14 @@ struct MemoryNeeds {
     uint64_t cache_useful_bytes = 0; ///< the cache that holds every slice
     uint64_t working_set_bytes = 0;  ///< slices that one token touches
     uint64_t row_table_bytes = 0;    ///< tables left in the file
+    uint64_t beside_bytes = 0;       ///< what the process holds beside the model and its context
     uint32_t context_tokens = 0;     ///< what SessionOptions::context_tokens came to
     std::vector<TableNeed> tables;
 
     /// What is there whatever the size of the expert cache and the row window.
     [[nodiscard]] uint64_t fixed_bytes() const {
-        return dense_bytes + mapped_bytes + context_bytes + compute_bytes + workspace_bytes + program_bytes;
+        return dense_bytes + mapped_bytes + context_bytes + compute_bytes + workspace_bytes + program_bytes +
+               beside_bytes;
     }
 };
 
@@ -47,6 +50,7 @@ struct MemoryNeeds {
 /// reading the vocabulary. Must not run while this thread loads a model or makes a context.
 /// Errors: as Model::load and Session::create.
 Result<MemoryNeeds> measure_needs(const ModelOptions &model, const SessionOptions &session, bool streaming,
-                                  const model::GgufDirectory &directory);
+                                  const model::GgufDirectory &directory,
+                                  const ContextParamsOf &params_of = context_params);
 
 } // namespace sluice::engine

@@ -7,7 +7,8 @@
 namespace sluice::engine {
 
 Result<std::unique_ptr<PaperModel>> PaperModel::make(const ModelOptions &model, const SessionOptions &session,
-                                                     bool streaming, const model::GgufDirectory &directory) {
+                                                     bool streaming, const model::GgufDirectory &directory,
+                                                     const ContextParamsOf &params_of) {
     capture_llama_log();
     init_llama();
     std::unique_ptr<PaperModel> paper(new PaperModel());
@@ -26,7 +27,7 @@ Result<std::unique_ptr<PaperModel>> PaperModel::make(const ModelOptions &model, 
     if (auto loaded = paper->load(model, directory); !loaded) {
         return fail(loaded.error());
     }
-    if (auto laid_out = paper->lay_out(session); !laid_out) {
+    if (auto laid_out = paper->lay_out(params_of(*paper->model_, session)); !laid_out) {
         return fail(laid_out.error());
     }
     return paper;
@@ -51,8 +52,7 @@ Status PaperModel::load(const ModelOptions &options, const model::GgufDirectory 
     return {};
 }
 
-Status PaperModel::lay_out(const SessionOptions &options) {
-    const llama_context_params params = context_params(*model_, options);
+Status PaperModel::lay_out(const llama_context_params &params) {
     const backend::ContextScope backends;
     context_.reset(llama_init_from_model(model_.get(), params));
     if (context_ == nullptr) {

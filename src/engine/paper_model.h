@@ -20,10 +20,12 @@ namespace sluice::engine {
 /// model nor make a context.
 class PaperModel {
 public:
-    /// Tries `model` and `session` out as if streaming were forced (`streaming`) or off. `directory` outlives
-    /// the result. Errors: as Model::load and Session::create.
+    /// Tries `model` and `session` out as if streaming were forced (`streaming`) or off, with the context
+    /// that `params_of` asks for. `directory` outlives the result. Errors: as Model::load and
+    /// Session::create.
     static Result<std::unique_ptr<PaperModel>> make(const ModelOptions &model, const SessionOptions &session,
-                                                    bool streaming, const model::GgufDirectory &directory);
+                                                    bool streaming, const model::GgufDirectory &directory,
+                                                    const ContextParamsOf &params_of = context_params);
 
     PaperModel(const PaperModel &) = delete;
     PaperModel &operator=(const PaperModel &) = delete;
@@ -39,7 +41,7 @@ public:
 private:
     PaperModel() = default;
     Status load(const ModelOptions &options, const model::GgufDirectory &directory);
-    Status lay_out(const SessionOptions &options);
+    Status lay_out(const llama_context_params &params);
 
     LogScope log_;
     std::unique_ptr<backend::StreamedStore> store_;

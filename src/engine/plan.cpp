@@ -1,6 +1,7 @@
 #include "sluice/plan.h"
 
 #include "engine/dense_weights.h"
+#include "engine/host_plan.h"
 #include "engine/llama_log.h"
 #include "engine/memory_needs.h"
 #include "engine/planner.h"
@@ -15,9 +16,11 @@
 
 namespace sluice {
 
-Result<RunPlan> plan_run(const PlanRequest &request) {
-    engine::capture_llama_log();
-    if (auto possible = engine::check_dense_weights(request.model.dense_weights); !possible) {
+namespace engine {
+
+Result<RunPlan> plan_host(const PlanRequest &request, const HostNeeds &host) {
+    capture_llama_log();
+    if (auto possible = check_dense_weights(request.model.dense_weights); !possible) {
         return fail(possible.error());
     }
     try {
@@ -27,16 +30,22 @@ Result<RunPlan> plan_run(const PlanRequest &request) {
             return fail(directory.error());
         }
         const storage::MemoryFacts memory = storage::read_memory_facts();
-        const engine::PlanFacts facts{.has_experts =
-                                          (*directory)->header_integer("{arch}.expert_count").value_or(0) > 0,
-                                      .usable_memory = storage::usable_memory(memory),
-                                      .held_now = storage::read_process_memory().resident.value_or(0),
-                                      .group_limit = engine::bounding_group_limit(memory),
-                                      .processors = platform::read_processors()};
-        auto plan = engine::decide(
-            request, facts,
-            [&directory](const ModelOptions &model, const SessionOptions &session, bool streaming) {
-                return engine::measure_needs(model, session, streaming, **directory);
+        const PlanFacts facts{.has_experts =
+                                  (*directory)->header_integer("{arch}.expert_count").value_or(0) > 0,
+                              .usable_memory = storage::usable_memory(memory),
+                              .held_now = storage::read_process_memory().resident.value_or(0),
+                              .group_limit = bounding_group_limit(memory),
+                              .processors = platform::read_processors(),
+                              .beside = host.beside};
+        auto plan = decide(
+            request, facts, [&](const ModelOptions &model, const SessionOptions &session, bool streaming) {
+                auto needs = measure_needs(model, session, streaming, **directory, host.params_of);
+                if (needs) {
+                    for (const PlanItem &item : host.beside) {
+                        needs->beside_bytes += item.bytes;
+                    }
+                }
+                return needs;
             });
         // What was tried out on paper left tens of MiB of free heap, of which a run may use another part.
         storage::trim_heap();
@@ -51,6 +60,12 @@ Result<RunPlan> plan_run(const PlanRequest &request) {
     } catch (const std::exception &error) {
         return fail(ErrorCode::Internal, fmt::format("cannot plan the run: {}", error.what()));
     }
+}
+
+} // namespace engine
+
+Result<RunPlan> plan_run(const PlanRequest &request) {
+    return engine::plan_host(request, {});
 }
 
 } // namespace sluice

@@ -343,7 +343,7 @@ void Decider::warn_below_working_set() {
 }
 
 void Decider::list_memory() {
-    const auto add = [this](const char *what, uint64_t bytes) {
+    const auto add = [this](const std::string &what, uint64_t bytes) {
         if (bytes > 0) {
             plan_.memory.push_back({what, bytes});
             plan_.peak_bytes += bytes;
@@ -355,6 +355,9 @@ void Decider::list_memory() {
     add("context (KV cache)", needs_.context_bytes);
     add("compute buffers", needs_.compute_bytes);
     add("workspace", needs_.workspace_bytes);
+    for (const PlanItem &item : facts_.beside) {
+        add(item.what, item.bytes);
+    }
     if (streams()) {
         add("row window", fixed() - needs_.fixed_bytes());
         add("expert cache", std::min(*plan_.model.cache_bytes, needs_.cache_useful_bytes));

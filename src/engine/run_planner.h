@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace sluice::engine {
 
@@ -18,6 +19,7 @@ struct PlanFacts {
     uint64_t held_now = 0;                      ///< resident set of this process already, in bytes
     std::optional<uint64_t> group_limit = {};   ///< bounding_group_limit(), in bytes
     platform::Processors processors = {};
+    std::vector<PlanItem> beside = {}; ///< what the process holds beside the model and its context
 };
 
 /// Needs of one way to run: measure_needs(), or a test's own.

@@ -10,6 +10,7 @@
 #include "llama.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -59,6 +60,10 @@ int compute_threads(const SessionOptions &options);
 
 /// llama.cpp's parameters for a session of `options` on `model`.
 llama_context_params context_params(const llama_model &model, const SessionOptions &options);
+
+/// The same question put to who will make the context: context_params() for a session, another answer where a
+/// server does.
+using ContextParamsOf = std::function<llama_context_params(const llama_model &, const SessionOptions &)>;
 
 /// Session::decode without forgetting an earlier cancel(): several calls can make up one cancellable piece of
 /// work.
