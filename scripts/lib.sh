@@ -7,6 +7,8 @@ sluice_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 llama_dir="$sluice_root/third_party/llama.cpp"
 # shellcheck disable=SC2034
 page_libraries_dir="$sluice_root/third_party/page-libraries"
+# shellcheck disable=SC2034
+chat_page_dir="$sluice_root/third_party/chat-page"
 
 # Inside a git hook these would point every git command at another repository.
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_PREFIX GIT_OBJECT_DIRECTORY GIT_COMMON_DIR
@@ -24,7 +26,7 @@ configure() {
     local log="$dir/build.log" stamp="$dir/.configured"
     # Libraries that came later change what is built. Missing files are older than any.
     if [[ -e $dir/build.ninja && $stamp -nt $sluice_root/CMakePresets.json &&
-        $stamp -nt $page_libraries_dir/package-lock.json ]]; then
+        $stamp -nt $page_libraries_dir/package-lock.json && $stamp -nt $chat_page_dir/made-from ]]; then
         [[ $tests == no ]] && return
         grep -q '^SLUICE_BUILD_TESTS:BOOL=ON$' "$dir/CMakeCache.txt" && return
     fi

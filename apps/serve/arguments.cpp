@@ -117,7 +117,7 @@ Result<Arguments> Arguments::parse(const std::string &command, const std::vector
         if (own) {
             const std::string value = own->value ? *own->value : words[i + 1];
             if (auto set = engine::set_stream_option(arguments.request, own->option->name, value); !set) {
-                return fail(set.error().with_context("--" + std::string(own->option->name)));
+                return fail(set.error().code, "--" + set.error().message);
             }
             arguments.ours[engine::variable_of(*own->option)] = value;
         } else {

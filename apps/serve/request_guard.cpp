@@ -37,6 +37,7 @@ public:
         --count_;
         none_.notify_all();
     }
+    [[nodiscard]] bool any() const { return count_ > 0; }
     /// Waits until none runs, or until `most` is over. True: none.
     bool wait_for_none(std::chrono::seconds most) {
         std::unique_lock lock(mutex_);
@@ -46,7 +47,7 @@ public:
 private:
     std::mutex mutex_;
     std::condition_variable none_;
-    int count_ = 0;
+    std::atomic<int> count_{0}; ///< changed under the lock
 };
 
 /// Counts a request as long as it lives.
@@ -158,6 +159,10 @@ server_http_context::handler_t counted(server_http_context::handler_t handler) {
         }
         return response;
     };
+}
+
+bool requests_run() {
+    return running.any();
 }
 
 void own_signals(bool own) {

@@ -23,6 +23,9 @@ void guard_with(const common_params &params);
 /// `handler`, counted as running until its response is gone.
 server_http_context::handler_t counted(server_http_context::handler_t handler);
 
+/// Do requests run now? May be asked in a signal handler.
+bool requests_run();
+
 /// From now on SIGTERM and SIGINT end the server: no new request is taken, those that run get `most` to
 /// finish, then llama.cpp's own ending follows. A second signal ends the process at once. Does nothing where
 /// signals are not the server's.

@@ -2,6 +2,10 @@
 
 #include "server_hook.h"
 
+#include "engine/load_source.h"
+
+#include <nlohmann/json.hpp>
+
 #undef server_http_context
 #undef server_context
 
@@ -16,6 +20,15 @@ server_http_res_ptr text(const char *type, std::string body) {
     return response;
 }
 
+nlohmann::json stats_of(const engine::StreamedModel &model) {
+    const ExpertStats experts = engine::expert_stats(model);
+    const RowStats rows = engine::row_stats(model);
+    return {{"path", model.options.path},         {"hits", experts.hits},
+            {"misses", experts.misses},           {"bytes_read", experts.bytes_read},
+            {"cache_bytes", experts.cache_bytes}, {"stall_seconds", experts.stall_seconds},
+            {"read_errors", experts.read_errors}, {"rows", rows.rows}};
+}
+
 } // namespace
 
 void add_routes(const HttpContext &http) {
@@ -26,13 +39,19 @@ void add_routes(const HttpContext &http) {
                     "with npm); all else is there.\n");
     });
 #endif
-    http.get("/sluice/version", [](const server_http_req &) {
-        return text("application/json; charset=utf-8", R"({"version": ")" SLUICE_VERSION "\"}\n");
+    http.get("/sluice/stats", [](const server_http_req &) {
+        nlohmann::json models = nlohmann::json::array();
+        for (const auto &model : engine::LoadSource::instance().models()) {
+            models.push_back(stats_of(*model));
+        }
+        return text("application/json; charset=utf-8",
+                    nlohmann::json{{"version", SLUICE_VERSION}, {"streamed_models", models}}.dump());
     });
 }
 
 bool is_public(const std::string &path) {
-    return path == "/sluice/version";
+    (void)path;
+    return false;
 }
 
 } // namespace sluice::serve

@@ -14,14 +14,19 @@
 #include "server-stream.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <clocale>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fmt/format.h>
 #include <iostream>
 #include <iterator>
 #include <optional>
+#include <string_view>
+#include <thread>
+#include <unistd.h>
 
 int llama_server(common_params &params, int argc, char **argv); // tools/server/server.cpp; in no header
 
@@ -126,7 +131,11 @@ std::optional<int> plan_and_follow(const Arguments &arguments, common_params &pa
     }
     if (arguments.plan) {
         cli::TextOutput output;
-        output.write(telemetry::plan_report(*plan));
+        for (const auto &lines : {telemetry::plan_table(*plan), telemetry::plan_choices(*plan)}) {
+            for (const std::string &line : lines) {
+                output.write(line + '\n');
+            }
+        }
         const Status written = output.status();
         return written ? ExitCode::kOk : cli::report(written.error());
     }
@@ -193,19 +202,60 @@ Status read_piped_prompt(std::vector<std::string> &words) {
     return {};
 }
 
-extern "C" void interrupt_client(int /*signal*/) {
+volatile std::sig_atomic_t interrupts_while_idle = 0;
+volatile std::sig_atomic_t idle_interrupt_is_harmless =
+    0; ///< the client reads from a terminal, and has a server
+
+/// An interrupt ends the answer that is being written. Where none is, the client's reading returns without a
+/// line and asks anew; only a second one in a row ends the client, as a first would do without us.
+extern "C" void interrupt_client(int signal) {
+    if (signal == SIGINT && idle_interrupt_is_harmless != 0 && !requests_run() &&
+        interrupts_while_idle == 0) {
+        interrupts_while_idle = 1;
+        return;
+    }
     if (cli_context::interrupted().load()) {
         std::_Exit(130);
     }
+    interrupts_while_idle = 0;
     cli_context::interrupted().store(true);
 }
 
 void listen_to_interrupts() {
     struct sigaction action = {};
-    action.sa_handler = interrupt_client;
+    action.sa_handler = interrupt_client; // no SA_RESTART: reading a line is to return
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
+}
+
+/// llama.cpp's client takes the end of standard input for an empty line, and asks again for ever. Where lines
+/// come from a file or pipe the command that leaves it is put behind them.
+Status end_input_with_exit() {
+    int ends[2] = {-1, -1};
+    const int input = dup(STDIN_FILENO);
+    if (input < 0 || pipe(ends) != 0 || dup2(ends[0], STDIN_FILENO) < 0) {
+        return fail(ErrorCode::Io, fmt::format("cannot read standard input: {}", std::strerror(errno)));
+    }
+    close(ends[0]);
+    std::thread([input, output = ends[1]] {
+        const auto write_all = [output](std::string_view text) {
+            while (!text.empty()) {
+                const ssize_t written = write(output, text.data(), text.size());
+                if (written <= 0) {
+                    return;
+                }
+                text.remove_prefix(static_cast<size_t>(written));
+            }
+        };
+        char buffer[4096];
+        for (ssize_t got = 0; (got = read(input, buffer, sizeof(buffer))) > 0;) {
+            write_all({buffer, static_cast<size_t>(got)});
+        }
+        write_all("\n/exit\n");
+        close(output);
+    }).detach(); // it waits for input that may never come
+    return {};
 }
 
 } // namespace
@@ -276,6 +326,13 @@ int chat(const std::vector<std::string> &words) {
         if (auto code = plan_and_follow(*arguments, params, false)) {
             return *code;
         }
+    }
+    if (isatty(STDIN_FILENO) == 0) {
+        if (auto ended = end_input_with_exit(); !ended) {
+            return cli::report(ended.error());
+        }
+    } else if (params.server_base.empty()) {
+        idle_interrupt_is_harmless = 1;
     }
     listen_to_interrupts();
     cli_context client(params);
