@@ -249,10 +249,12 @@ Status end_input_with_exit() {
             }
         };
         char buffer[4096];
+        bool line_is_open = false;
         for (ssize_t got = 0; (got = read(input, buffer, sizeof(buffer))) > 0;) {
             write_all({buffer, static_cast<size_t>(got)});
+            line_is_open = buffer[got - 1] != '\n';
         }
-        write_all("\n/exit\n");
+        write_all(line_is_open ? "\n/exit\n" : "/exit\n");
         close(output);
     }).detach(); // it waits for input that may never come
     return {};

@@ -25,7 +25,9 @@ void add_breakdown(const llama_context *context, size_t cpu_backends, MemoryNeed
 /// that it reserved with, which is there already, it keeps one of a graph with outputs: all that a session
 /// computes.
 uint64_t graph_description(llama_context *context) {
-    ggml_cgraph *graph = llama_graph_reserve(context, 1, 1, 1);
+    const uint32_t sequences =
+        llama_n_seq_max(context); // a graph of fewer is none where each has its own cache
+    ggml_cgraph *graph = llama_graph_reserve(context, sequences, sequences, sequences);
     if (graph == nullptr) {
         return 0;
     }
