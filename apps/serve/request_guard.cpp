@@ -31,6 +31,7 @@ public:
     void begin() {
         const std::lock_guard lock(mutex_);
         ++count_;
+        ++begun_;
     }
     void end() {
         const std::lock_guard lock(mutex_);
@@ -38,6 +39,7 @@ public:
         none_.notify_all();
     }
     [[nodiscard]] bool any() const { return count_ > 0; }
+    [[nodiscard]] unsigned begun() const { return begun_; }
     /// Waits until none runs, or until `most` is over. True: none.
     bool wait_for_none(std::chrono::seconds most) {
         std::unique_lock lock(mutex_);
@@ -47,7 +49,8 @@ public:
 private:
     std::mutex mutex_;
     std::condition_variable none_;
-    std::atomic<int> count_{0}; ///< changed under the lock
+    std::atomic<int> count_{0}; ///< changed under the lock, as the other
+    std::atomic<unsigned> begun_{0};
 };
 
 /// Counts a request as long as it lives.
@@ -167,6 +170,14 @@ bool requests_run() {
 
 void own_signals(bool own) {
     signals_are_ours = own;
+}
+
+unsigned requests_begun() {
+    return running.begun();
+}
+
+bool signals_are_owned() {
+    return signals_are_ours;
 }
 
 void drain_on_signals(std::chrono::seconds most) {

@@ -25,6 +25,8 @@ server_http_context::handler_t counted(server_http_context::handler_t handler);
 
 /// Do requests run now? May be asked in a signal handler.
 bool requests_run();
+/// How many have begun since the process began. May be asked in a signal handler.
+unsigned requests_begun();
 
 /// From now on SIGTERM and SIGINT end the server: no new request is taken, those that run get `most` to
 /// finish, then llama.cpp's own ending follows. A second signal ends the process at once. Does nothing where
@@ -33,5 +35,6 @@ void drain_on_signals(std::chrono::seconds most);
 
 /// Whether signals are the server's: yes for `sluice serve`, no (the default) where it runs inside a client.
 void own_signals(bool own);
+bool signals_are_owned();
 
 } // namespace sluice::serve

@@ -14,7 +14,9 @@
 #include "server-stream.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <climits>
 #include <clocale>
 #include <csignal>
 #include <cstdio>
@@ -78,6 +80,12 @@ Status fetch_models(common_params &params, common_models_handler &handler) {
     try {
         const std::string name = params.model.get_name();
         common_models_handler_apply(handler, params);
+        if (params.model.path.empty()) {
+            return fail(
+                ErrorCode::NotFound,
+                fmt::format("cannot fetch {}: it was not found there, or has no GGUF file of that kind",
+                            name));
+        }
         if (params.model_alias.empty() && !name.empty()) {
             params.model_alias.insert(name); // as llama.cpp's server does, which will not see the repository
         }
@@ -202,7 +210,8 @@ Status read_piped_prompt(std::vector<std::string> &words) {
     return {};
 }
 
-volatile std::sig_atomic_t interrupts_while_idle = 0;
+std::atomic<unsigned> idle_since{
+    UINT_MAX}; ///< requests_begun() at the last interrupt that found none running
 volatile std::sig_atomic_t idle_interrupt_is_harmless =
     0; ///< the client reads from a terminal, and has a server
 
@@ -210,14 +219,12 @@ volatile std::sig_atomic_t idle_interrupt_is_harmless =
 /// line and asks anew; only a second one in a row ends the client, as a first would do without us.
 extern "C" void interrupt_client(int signal) {
     if (signal == SIGINT && idle_interrupt_is_harmless != 0 && !requests_run() &&
-        interrupts_while_idle == 0) {
-        interrupts_while_idle = 1;
+        idle_since.exchange(requests_begun()) != requests_begun()) {
         return;
     }
     if (cli_context::interrupted().load()) {
         std::_Exit(130);
     }
-    interrupts_while_idle = 0;
     cli_context::interrupted().store(true);
 }
 

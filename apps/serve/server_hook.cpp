@@ -3,6 +3,8 @@
 #include "request_guard.h"
 #include "routes.h"
 
+#include <cstdio>
+
 #undef server_http_context
 #undef server_context
 
@@ -39,6 +41,19 @@ void HttpContext::post(const std::string &path, const handler_t &handler) const 
 
 void HttpContext::del(const std::string &path, const handler_t &handler) const {
     server_http_context::del(path, counted(handler));
+}
+
+bool ServerContext::load_model(common_params &params) {
+    if (!server_context::load_model(params)) {
+        return false;
+    }
+    const bool for_a_client = !signals_are_owned();
+    if (for_a_client && llama_get_memory(get_llama_context()) == nullptr) {
+        std::fprintf(stderr, "sluice: %s cannot continue a text: it is an encoder or a diffusion model\n",
+                     params.model.path.c_str());
+        return false;
+    }
+    return true;
 }
 
 void ServerContext::start_loop() {

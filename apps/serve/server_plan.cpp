@@ -148,6 +148,15 @@ void warn_of_no_effect(const RunPlan &plan, const Arguments &arguments) {
     }
 }
 
+void warn_of_long_context(const RunPlan &plan, const model::GgufDirectory &directory) {
+    const uint64_t trained = directory.header_integer("{arch}.context_length").value_or(0);
+    if (trained > 0 && plan.session.context_tokens > trained) {
+        std::fprintf(stderr,
+                     "sluice: a context of %u tokens is more than the %llu that the model was trained for\n",
+                     plan.session.context_tokens, static_cast<unsigned long long>(trained));
+    }
+}
+
 Status override_metadata(const RunPlan &plan, const model::GgufDirectory &directory, common_params &params) {
     if (plan.model.lossy.n_expert_used == 0) {
         return {};
@@ -203,6 +212,7 @@ Status follow_plan(const RunPlan &plan, const Arguments &arguments, common_param
     if (!directory) {
         return fail(directory.error());
     }
+    warn_of_long_context(plan, **directory);
     if (auto overridden = override_metadata(plan, **directory, params); !overridden) {
         return overridden;
     }

@@ -16,6 +16,10 @@ Result<std::vector<llama_model_kv_override>> metadata_overrides(const LossyOptio
                                      : fmt::format("--n-expert-used {}: the model has {} experts",
                                                    lossy.n_expert_used, experts));
         }
+        if (directory.header_is_array("{arch}.expert_used_count")) {
+            return fail(ErrorCode::Unsupported, "--n-expert-used: the model's own number differs by layer, "
+                                                "which llama.cpp lets nobody override");
+        }
         llama_model_kv_override used{};
         used.tag = LLAMA_KV_OVERRIDE_TYPE_INT;
         used.val_i64 = lossy.n_expert_used;

@@ -269,13 +269,21 @@ const TensorEntry *GgufDirectory::find(std::string_view name) const {
     return at == by_name_.end() ? nullptr : &tensors_[at->second];
 }
 
-std::optional<uint64_t> GgufDirectory::header_integer(std::string_view key) const {
+std::string GgufDirectory::key_of(std::string_view key) const {
     constexpr std::string_view placeholder = "{arch}";
     std::string full(key);
     if (const size_t at = full.find(placeholder); at != std::string::npos) {
         full.replace(at, placeholder.size(), header_->architecture);
     }
-    return gguf_integer(*header_->context, full);
+    return full;
+}
+
+std::optional<uint64_t> GgufDirectory::header_integer(std::string_view key) const {
+    return gguf_integer(*header_->context, key_of(key));
+}
+
+bool GgufDirectory::header_is_array(std::string_view key) const {
+    return gguf_is_array(*header_->context, key_of(key));
 }
 
 std::optional<std::string> GgufDirectory::header_string(std::string_view key) const {

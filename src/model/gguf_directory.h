@@ -52,10 +52,16 @@ public:
     /// Empty if absent or not an integer (the first element's if it is an array of integers).
     [[nodiscard]] std::optional<uint64_t> header_integer(std::string_view key) const;
 
+    /// Is there a value of that name in the header, and is it an array?
+    [[nodiscard]] bool header_is_array(std::string_view key) const;
+
     /// A string from the header, empty if absent.
     [[nodiscard]] std::optional<std::string> header_string(std::string_view key) const;
 
 private:
+    /// `key` with "{arch}" replaced.
+    [[nodiscard]] std::string key_of(std::string_view key) const;
+
     struct Header; ///< owns the first shard's gguf context
     struct HeaderDeleter {
         void operator()(Header *header) const;

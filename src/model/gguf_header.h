@@ -26,6 +26,9 @@ Result<GgufContext> read_gguf_header(storage::IFile &file);
 /// or of another type.
 std::optional<uint64_t> gguf_integer(const gguf_context &context, const std::string &key);
 
+/// Is there a value of that name, and is it an array?
+bool gguf_is_array(const gguf_context &context, const std::string &key);
+
 /// The value of a string key, empty if absent or of another type.
 std::optional<std::string> gguf_string(const gguf_context &context, const std::string &key);
 
