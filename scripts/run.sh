@@ -3,6 +3,7 @@
 #   scripts/run.sh                       the model that comes with Sluice, its experts streamed
 #   scripts/run.sh -p "Once upon a time" the same, with options of `sluice run`
 #   scripts/run.sh -m FILE.gguf ...      another model; nothing is added to your options
+#   scripts/run.sh serve                 a server with that model (scripts/get-chat-page.sh first for its page to chat)
 #   scripts/run.sh SUBCOMMAND ...        any other command of sluice, as given
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh

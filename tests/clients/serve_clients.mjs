@@ -1,6 +1,7 @@
 // Drives `sluice serve` over loopback as programs do: with OpenAI's and Anthropic's own clients, and with plain fetch.
 //   node --test serve_clients.mjs     with SERVER_PROGRAM, SERVED_MODEL (a GGUF file with experts and a chat
-//                                     template) and CLIENT_LIBRARIES (a folder with node_modules) set
+//                                     template), TOOL_TEMPLATE (a chat template with tools)
+//                                     and CLIENT_LIBRARIES (a folder with node_modules) set
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -104,16 +105,17 @@ test('AnAnswerKeepsToAJsonSchema', async () => {
     assert.ok(Number.isInteger(person.age));
 });
 
-test('AToolThatMustBeCalledIsCalledWithArgumentsOfItsSchema', async () => {
-    const parameters = {
-        type: 'object', additionalProperties: false, required: ['metres'],
-        properties: { metres: { type: 'integer', minimum: 0, maximum: 99 } } };
-    const answer = await openai.chat.completions.create({
-        model: 'any', messages: say('Walk'), temperature: 0, max_tokens: 200, tool_choice: 'required',
-        tools: [{ type: 'function', function: { name: 'walk', description: 'Walks', parameters } }] });
-    const [call] = answer.choices[0].message.tool_calls;
-    assert.equal(call.function.name, 'walk');
-    assert.ok(Number.isInteger(JSON.parse(call.function.arguments).metres));
+test('ToolsAreShownToTheModelByItsTemplate', async () => {
+    const own = await start(...streamed, '--chat-template-file', process.env.TOOL_TEMPLATE);
+    try {
+        const tools = [{ type: 'function', function: { name: 'walk_there', description: 'Walks', parameters: { type: 'object' } } }];
+        const shown = await own.ask('/apply-template', { messages: say('Walk'), tools });
+        assert.match(shown.body.prompt, /walk_there/);
+        const answer = await own.ask('/v1/chat/completions', { messages: say('Walk'), tools, ...greedy });
+        assert.equal(answer.status, 200);
+    } finally {
+        await own.stop();
+    }
 });
 
 test('WhatIsCancelledInMidStreamGivesItsSlotBack', async () => {
