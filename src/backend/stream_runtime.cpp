@@ -82,6 +82,9 @@ Status StreamRuntime::make_cache_locked(uint64_t untouched_bytes) {
                                             .useful_bytes = plan.useful_bytes,
                                             .working_set_bytes = working_set});
     });
+    if (made && store_.cache() != nullptr && store_.cache()->limit() > most_cache_bytes_) {
+        store_.cache()->set_limit(most_cache_bytes_);
+    }
     if (made && hot_set_ && store_.cache() != nullptr) {
         hot_set_->warm(*store_.cache(), store_.banks());
     }
@@ -105,9 +108,23 @@ void StreamRuntime::apply_lossy() {
     }
 }
 
+/// Only while a graph begins is the model surely there.
+void StreamRuntime::note_dense_ranges() {
+    constexpr std::chrono::seconds kPause{10};
+    const auto now = Clock::now();
+    if (ranges_noted_ != Clock::time_point() && now - ranges_noted_ < kPause) {
+        return;
+    }
+    ranges_noted_ = now;
+    auto ranges = store_.dense_ranges();
+    const std::lock_guard lock(mutex_);
+    dense_ranges_ = std::move(ranges);
+}
+
 Status StreamRuntime::before_graph(const ggml_cgraph *graph) {
     time_since_last_graph();
     apply_lossy();
+    note_dense_ranges();
     if (!store_.has_banks()) {
         return {};
     }
@@ -159,10 +176,16 @@ uint64_t StreamRuntime::slices_read() const {
     return counters.misses + counters.prefetched;
 }
 
+std::vector<storage::ByteRange> StreamRuntime::dense_ranges() const {
+    const std::lock_guard lock(mutex_);
+    return dense_ranges_;
+}
+
 Status StreamRuntime::limit_cache(std::optional<uint64_t> bytes) {
     residency::ExpertCache *cache = store_.cache();
     if (cache == nullptr) {
-        return fail(ErrorCode::Unsupported, "the expert cache is made when the first token is computed");
+        most_cache_bytes_ = bytes.value_or(UINT64_MAX);
+        return {};
     }
     if (bytes && *bytes < cache->plan().minimum_bytes) {
         return fail(ErrorCode::InvalidArgument,
@@ -199,6 +222,9 @@ Status StreamRuntime::set_lookahead(std::optional<uint32_t> experts) {
     const std::lock_guard lock(mutex_);
     given_.lookahead = experts;
     tuning_.emplace(&store_, &reads_, given_, most_threads_);
+    if (restless_) {
+        tuning_->make_restless();
+    }
     return {};
 }
 

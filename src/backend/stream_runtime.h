@@ -63,8 +63,8 @@ public:
     // What may change while graphs are computed. None of these waits for one.
 
     /// The most that the cache may take from now on, even where memory would allow more; empty: all that it
-    /// was made with. What is in use now goes when it no longer is. Errors: InvalidArgument (less than one
-    /// token needs).
+    /// was made with. What is in use now goes when it no longer is. Before there is a cache it holds from
+    /// when it is made. Errors: InvalidArgument (less than one token needs).
     Status limit_cache(std::optional<uint64_t> bytes);
 
     /// Gives the memory of all slices back that are not in use, and returns how many bytes; the cache fills
@@ -80,6 +80,10 @@ public:
     void set_lossy(float drop_cold, float substitute);
     [[nodiscard]] LossyOptions lossy() const;
 
+    /// Where dense weights were when a graph began not long ago; empty before the first. The model may be
+    /// gone by now, and they with it: for asking about addresses, not for reading.
+    [[nodiscard]] std::vector<storage::ByteRange> dense_ranges() const;
+
     [[nodiscard]] std::vector<SettledSetting> settled() const;
     [[nodiscard]] uint64_t tokens_tried() const;
     [[nodiscard]] bool looks_ahead() const;
@@ -91,6 +95,7 @@ public:
 private:
     void time_since_last_graph();
     void apply_lossy();
+    void note_dense_ranges();
     Status make_cache_locked(uint64_t untouched_bytes);
     [[nodiscard]] uint64_t slices_read() const;
 
@@ -101,6 +106,7 @@ private:
     std::optional<residency::HotSet> hot_set_;
 
     std::atomic<uint64_t> most_cache_bytes_{UINT64_MAX}; ///< that limit_cache() allows
+    Clock::time_point ranges_noted_;                     ///< under the compute lock
     std::optional<Clock::time_point> ended_;             ///< the last graph; under the compute lock
 
     mutable std::mutex mutex_; ///< guards the tuning, what follows it and the error; after the compute lock
@@ -108,6 +114,7 @@ private:
     TuningOptions given_;
     LossyOptions lossy_;
     bool lossy_changed_ = false; ///< and the store does not know yet
+    std::vector<storage::ByteRange> dense_ranges_;
     bool restless_ = false;
     int most_threads_ = 0; ///< that the tuning knows of
     std::optional<Error> last_error_;
