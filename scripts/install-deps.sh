@@ -49,10 +49,10 @@ missing_packages() {
 # npm brings llama.cpp's sources, which git can do, too, and the libraries of the report pages, which can be missing.
 npm_is_wanted() {
     ! have npm || return 1
-    [[ ! -e $llama_dir/include/llama.h ]] || { [[ $with_tests == yes && ! -e $page_libraries_dir ]]; }
+    [[ ! -e $llama_dir/include/llama.h ]] || { [[ $with_tests == yes && (! -e $page_libraries_dir || ! -e $page_tools_dir) ]]; }
 }
 
-# The tests of the report pages are skipped without a browser.
+# The tests of the pages are skipped without a browser.
 browser_is_wanted() {
     [[ $with_tests == yes ]] && ! have chromium && ! have chromium-browser && ! have google-chrome
 }
@@ -105,7 +105,7 @@ main() {
             note "no npm from apt; llama.cpp will be fetched with git, and the build will have no report pages."
     fi
     if browser_is_wanted && can_be_root; then
-        install_packages chromium || note "no chromium from apt; the tests of the report pages will be skipped."
+        install_packages chromium || note "no chromium from apt; the tests of the pages will be skipped."
     fi
 }
 

@@ -11,6 +11,8 @@ page_libraries_dir="$sluice_root/third_party/page-libraries"
 chat_page_dir="$sluice_root/third_party/chat-page"
 # shellcheck disable=SC2034
 client_libraries_dir="$sluice_root/third_party/client-libraries"
+# shellcheck disable=SC2034
+page_tools_dir="$sluice_root/third_party/page-tools"
 
 # Inside a git hook these would point every git command at another repository.
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_PREFIX GIT_OBJECT_DIRECTORY GIT_COMMON_DIR

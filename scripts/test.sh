@@ -42,7 +42,7 @@ main() {
     parse_arguments "$@"
     "$sluice_root/scripts/install-deps.sh" --tests >&2
     "$sluice_root/scripts/get-llama.sh" >&2
-    "$sluice_root/scripts/get-page-libraries.sh" >&2 || note "going on without them."
+    "$sluice_root/scripts/get-page-libraries.sh" --tests >&2 || note "going on without them."
     "$sluice_root/scripts/get-client-libraries.sh" >&2 || note "going on without them."
     configure "$preset" yes
     build "$preset" ${targets[@]+"${targets[@]}"}
