@@ -62,6 +62,9 @@ void add_chooser(const Setting &setting, const Now &now, const std::set<std::str
             return say("run", fmt::format("{}: {}", settled.choice, settled.why));
         }
     }
+    if (setting.name == std::string_view("ram-mb") && now.start.ceiling_bytes) {
+        return say("plan", now.start.ceiling_source);
+    }
     for (const PlanChoice &choice : now.start.choices) {
         const std::string flag = choice.flag.substr(0, choice.flag.find(' '));
         if (flag == setting.flag() || flag == setting.off_flag() || flag == setting.short_flag) {

@@ -8,9 +8,10 @@ namespace sluice::flash {
 
 namespace {
 
+/// Whole ones where they are many: slots and pages rarely add up to what was asked for.
 Json mebibytes(uint64_t bytes) {
     const double value = static_cast<double>(bytes) / kMebibyte;
-    return value == std::floor(value) ? Json(static_cast<uint64_t>(value)) : Json(value);
+    return value >= 1 ? Json(static_cast<uint64_t>(std::round(value))) : Json(value);
 }
 
 Json number_or_none(uint64_t value) {

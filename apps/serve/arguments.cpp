@@ -85,6 +85,7 @@ Result<Arguments> Arguments::parse(const std::string &command, const std::vector
                                    llama_example example) {
     const TheirOptions known(example);
     Arguments arguments;
+    arguments.words = words;
     arguments.theirs = {"sluice"};
     if (auto set = engine::set_stream_option(arguments.request, "hot-set", "on"); !set) {
         return fail(set.error());

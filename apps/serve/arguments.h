@@ -31,6 +31,7 @@ public:
     [[nodiscard]] bool given_like(std::string_view beginning) const;
 
     PlanRequest request;             ///< what Sluice's options say
+    std::vector<std::string> words;  ///< as they were given
     bool plan = false;               ///< --plan
     bool help = false;               ///< also among llama.cpp's options
     std::vector<std::string> theirs; ///< "sluice", then llama.cpp's options with their values

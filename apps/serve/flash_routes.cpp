@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cctype>
+#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -82,11 +83,15 @@ server_http_res_ptr stream_events(const std::shared_ptr<Panel> &panel,
              .body = R"({"error":{"code":503,"message":"too many read the panel's events already",)"
                      R"("type":"unavailable_error"}})"});
     }
-    auto response = response_of({.content_type = "text/event-stream"});
+    auto response = response_of({.body = {}, .content_type = "text/event-stream"});
     response->next = [stream = std::make_shared<Stream>(panel), &should_stop](std::string &chunk) {
         return !should_stop() && stream->next(chunk);
     };
     return response;
+}
+
+std::string path_of(const flash::FlashFile &file) {
+    return std::string("/").append(file.name);
 }
 
 server_http_res_ptr file_response(const flash::FlashFile &file) {
@@ -108,8 +113,7 @@ void add_flash_routes(const server_http_context &http) {
     const auto panel = std::make_shared<Panel>(start_facts);
     panel_now = panel;
     for (const flash::FlashFile &file : flash::flash_files()) {
-        http.get("/" + std::string(file.name),
-                 [&file](const server_http_req &) { return file_response(file); });
+        http.get(path_of(file), [&file](const server_http_req &) { return file_response(file); });
     }
     http.get("/flash/state", [panel](const server_http_req &) { return response_of(panel->api.state()); });
     http.get("/flash/events",
@@ -122,11 +126,17 @@ void add_flash_routes(const server_http_context &http) {
     });
 }
 
+void announce_flash(const server_http_context &http) {
+    if (!flash::flash_files().empty() && !http.listening_addresses.empty()) {
+        std::fprintf(stderr, "sluice: what streaming does is shown at %s%s/flash\n",
+                     http.listening_addresses.front().c_str(), http.path_prefix.c_str());
+    }
+}
+
 bool is_flash_file(const std::string &path) {
     const auto files = flash::flash_files();
-    return std::any_of(files.begin(), files.end(), [&path](const flash::FlashFile &file) {
-        return path == path_prefix + "/" + file.name;
-    });
+    return std::any_of(files.begin(), files.end(),
+                       [&path](const flash::FlashFile &file) { return path == path_prefix + path_of(file); });
 }
 
 server_http_context::handler_t with_flash_metrics(server_http_context::handler_t theirs) {

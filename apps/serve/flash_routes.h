@@ -17,6 +17,9 @@ void set_flash_facts(flash::StartFacts facts);
 /// it ends with the server's handlers.
 void add_flash_routes(const server_http_context &http);
 
+/// Says on standard error where the panel is, once the server listens.
+void announce_flash(const server_http_context &http);
+
 /// Whether `path` is one of the panel's files, which hold no secrets and go without a key.
 bool is_flash_file(const std::string &path);
 

@@ -1,5 +1,6 @@
 #include "routes.h"
 
+#include "flash_routes.h"
 #include "server_hook.h"
 
 #include "engine/load_source.h"
@@ -32,6 +33,7 @@ nlohmann::json stats_of(const engine::StreamedModel &model) {
 } // namespace
 
 void add_routes(const HttpContext &http) {
+    add_flash_routes(http);
 #ifndef SLUICE_HAVE_CHAT_PAGE
     http.get("/", [](const server_http_req &) {
         return text("text/plain; charset=utf-8",
@@ -50,8 +52,7 @@ void add_routes(const HttpContext &http) {
 }
 
 bool is_public(const std::string &path) {
-    (void)path;
-    return false;
+    return is_flash_file(path);
 }
 
 } // namespace sluice::serve

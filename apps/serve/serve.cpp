@@ -1,6 +1,7 @@
 #include "serve.h"
 
 #include "arguments.h"
+#include "flash_routes.h"
 #include "request_guard.h"
 #include "server_plan.h"
 
@@ -123,6 +124,18 @@ Status make_safe(const Arguments &arguments, common_params &params) {
     return {};
 }
 
+/// What the flash panel shows of how the server was started.
+void tell_flash(const RunPlan &plan, const Arguments &arguments) {
+    flash::StartFacts facts{.version = SLUICE_VERSION,
+                            .arguments = {"sluice", "serve"},
+                            .session = plan.session,
+                            .ceiling_bytes = plan.budget_bytes,
+                            .ceiling_source = plan.budget_source,
+                            .choices = plan.choices};
+    facts.arguments.insert(facts.arguments.end(), arguments.words.begin(), arguments.words.end());
+    set_flash_facts(std::move(facts));
+}
+
 /// Shows the plan and puts it in force. Empty: go on; else the exit code.
 std::optional<int> plan_and_follow(const Arguments &arguments, common_params &params, bool long_lived) {
     if (!arguments.given({"--cache-ram"})) {
@@ -150,6 +163,7 @@ std::optional<int> plan_and_follow(const Arguments &arguments, common_params &pa
     for (const std::string &warning : plan->warnings) {
         std::fprintf(stderr, "sluice: %s\n", warning.c_str());
     }
+    tell_flash(*plan, arguments);
     const Status followed = follow_plan(*plan, arguments, params);
     return followed ? std::nullopt : std::optional(cli::report(followed.error()));
 }

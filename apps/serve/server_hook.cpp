@@ -1,3 +1,5 @@
+#include "flash_routes.h" // first: server_hook.h gives server_http_context another meaning
+
 #include "server_hook.h"
 
 #include "request_guard.h"
@@ -23,7 +25,11 @@ bool HttpContext::init(const common_params &params) {
 
 bool HttpContext::start() {
     add_routes(*this);
-    return server_http_context::start();
+    const bool started = server_http_context::start();
+    if (started) {
+        announce_flash(*this);
+    }
+    return started;
 }
 
 void HttpContext::join() {
@@ -32,7 +38,7 @@ void HttpContext::join() {
 }
 
 void HttpContext::get(const std::string &path, const handler_t &handler) const {
-    server_http_context::get(path, counted(handler));
+    server_http_context::get(path, counted(path == "/metrics" ? with_flash_metrics(handler) : handler));
 }
 
 void HttpContext::post(const std::string &path, const handler_t &handler) const {
