@@ -131,7 +131,7 @@ FlashReply FlashApi::trim(const FlashRequest &request) {
 }
 
 std::string FlashApi::metrics() {
-    return metrics_text(monitor_.models());
+    return metrics_text(models_.models());
 }
 
 } // namespace sluice::flash

@@ -11,6 +11,7 @@ namespace sluice::flash {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Models = std::vector<std::shared_ptr<IFlashModel>>;
 
 constexpr int kVersion = 1; ///< of the contract; members may be added to it
 
@@ -155,13 +156,12 @@ std::string label(const std::string &text) {
 
 /// One metric of every model.
 template <typename Value>
-void add_metric(const std::string &name, const char *type, const std::vector<Watched> &models, Value value,
+void add_metric(const std::string &name, const char *type, const Models &models, Value value,
                 std::string &text) {
     text += "# TYPE sluice_" + name + " " + type + "\n";
-    for (const Watched &watched : models) {
-        const std::string model = label(file_name(watched.model->facts().options.path));
-        text += "sluice_" + name + "{model=\"" + model + "\",id=\"" + std::to_string(watched.model->id()) +
-                "\"} " + Json(value(watched)).dump() + "\n";
+    for (const auto &model : models) {
+        text += "sluice_" + name + "{model=\"" + label(file_name(model->facts().options.path)) + "\",id=\"" +
+                std::to_string(model->id()) + "\"} " + Json(value(*model)).dump() + "\n";
     }
 }
 
@@ -195,28 +195,27 @@ nlohmann::ordered_json state_json(const StartFacts &start, std::chrono::millisec
         {"models", std::move(list)}};
 }
 
-std::string metrics_text(const std::vector<Watched> &models) {
+std::string metrics_text(const Models &models) {
     std::string text;
     for (const CountField &field : kCountFields) {
         const std::string name = std::string(field.name) + (field.is_time ? "_seconds_total" : "_total");
         add_metric(
             name, "counter", models,
-            [&field](const Watched &watched) {
-                const uint64_t value = watched.model->counts().*field.value;
+            [&field](const IFlashModel &model) {
+                const uint64_t value = model.counts().*field.value;
                 return field.is_time ? Json(static_cast<double>(value) * 1e-9) : Json(value);
             },
             text);
     }
-    const auto facts = [](const Watched &watched) { return watched.model->facts(); };
     add_metric(
         "read_errors_total", "counter", models,
-        [&](const Watched &watched) { return facts(watched).experts.read_errors; }, text);
+        [](const IFlashModel &model) { return model.facts().experts.read_errors; }, text);
     add_metric(
         "cache_limit_bytes", "gauge", models,
-        [&](const Watched &watched) { return facts(watched).cache.limit; }, text);
+        [](const IFlashModel &model) { return model.facts().cache.limit; }, text);
     add_metric(
         "cache_held_bytes", "gauge", models,
-        [&](const Watched &watched) { return watched.model->cache_held_bytes(); }, text);
+        [](const IFlashModel &model) { return model.cache_held_bytes(); }, text);
     if (const auto resident = storage::read_process_memory().resident) {
         text +=
             "# TYPE sluice_resident_bytes gauge\nsluice_resident_bytes " + std::to_string(*resident) + "\n";

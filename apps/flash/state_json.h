@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -22,6 +23,6 @@ nlohmann::ordered_json state_json(const StartFacts &start, std::chrono::millisec
                                   bool with_history);
 
 /// In Prometheus' text format.
-std::string metrics_text(const std::vector<Watched> &models);
+std::string metrics_text(const std::vector<std::shared_ptr<IFlashModel>> &models);
 
 } // namespace sluice::flash

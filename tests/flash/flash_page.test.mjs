@@ -1,14 +1,14 @@
 // The flash panel in a real browser, against a stand-in for the server.
-//   SLUICE_FLASH_FILES   folder with the panel's files as built
-//   SLUICE_PAGE_TOOLS    folder whose node_modules has playwright-core
-//   SLUICE_BROWSER       path of Chromium
-//   SLUICE_SCREENSHOTS   optional: folder to write pictures for docs/ to
+//   PANEL_FILES   folder with the panel's files as built
+//   PANEL_TOOLS    folder whose node_modules has playwright-core
+//   PANEL_BROWSER       path of Chromium
+//   PANEL_PICTURES   optional: folder to write pictures for docs/ to
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { after, before, describe, test } from 'node:test';
 import { start } from './stand-in.mjs';
 
-const { SLUICE_FLASH_FILES: folder, SLUICE_PAGE_TOOLS: tools, SLUICE_BROWSER: browser_path } = process.env;
+const { PANEL_FILES: folder, PANEL_TOOLS: tools, PANEL_BROWSER: browser_path } = process.env;
 const { chromium } = createRequire(`${tools}/`)('playwright-core');
 const pace_ms = 150;
 const phone = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };
@@ -70,7 +70,7 @@ async function eventually(read, accepts, what) {
 const row = (page, name) => page.locator(`.setting[data-name="${name}"]`);
 
 async function take_pictures(page, name) {
-    const to = process.env.SLUICE_SCREENSHOTS;
+    const to = process.env.PANEL_PICTURES;
     if (to) {
         const { width } = page.viewportSize();
         await page.evaluate(() => document.getElementById('settings').scrollIntoView());
