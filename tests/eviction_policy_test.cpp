@@ -220,6 +220,14 @@ TEST(UseForecast, SharesAddUpToTheExpertsOfOneToken) {
     EXPECT_EQ(shares_of(forecast, 1, 16), std::vector<float>(16, 0.25F)) << "layers are independent";
 }
 
+TEST(UseForecast, AnExpertThatATokenChoseTwiceIsUsedOnce) {
+    UseForecast twice(layout_of(1, 8, 2));
+    UseForecast once(layout_of(1, 8, 2));
+    twice.routed(0, std::vector{3U, 3U});
+    once.routed(0, std::vector{3U});
+    EXPECT_EQ(shares_of(twice, 0, 8), shares_of(once, 0, 8));
+}
+
 TEST(UseForecast, UsedOftenAndUsedLatelyBothCount) {
     UseForecast forecast(layout_of(1, 8, 1));
     for (const uint32_t expert : {0U, 0U, 0U, 1U, 2U}) {

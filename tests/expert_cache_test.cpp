@@ -245,6 +245,65 @@ TEST_P(ExpertCacheTest, ThePolicyAskedForChoosesTheVictims) {
     }
 }
 
+TEST_P(ExpertCacheTest, ASliceAskedForTwiceAtOnceHasOneSlotAndTwoPins) {
+    for (const CachePolicy policy : residency::all_policies()) {
+        SCOPED_TRACE(policy_name(policy));
+        make_cache(2, policy);
+        cache_->routed(0, std::vector<uint32_t>{3, 3}, 2);
+        const auto twice = acquire({3, 3});
+        ASSERT_EQ(twice[0], twice[1]);
+        expect_slice(twice[0], 3);
+        EXPECT_EQ(cache_->counters().misses, 1U);
+        EXPECT_EQ(cache_->counters().hits, 1U);
+        EXPECT_EQ(cache_->occupied_slots(), 1U);
+        cache_->release(twice[0]);
+        EXPECT_EQ(acquire({4, 5})[1], nullptr) << "3 is pinned still";
+        cache_->release(twice[1]);
+        expect_slice(acquire({5})[0], 5);
+    }
+}
+
+TEST_P(ExpertCacheTest, EverySlotServesOthersAfterASliceWasAskedForTwice) {
+    for (const CachePolicy policy : residency::all_policies()) {
+        SCOPED_TRACE(policy_name(policy));
+        make_cache(2, policy);
+        for (Slot *slot : acquire({3, 3})) {
+            settle(slot);
+            cache_->release(slot);
+        }
+        const auto others = acquire({0, 1});
+        expect_slice(others[0], 0);
+        expect_slice(others[1], 1);
+        EXPECT_FALSE(cache_->holds(std::vector<SliceKey>{{0, 3}}));
+    }
+}
+
+TEST_P(ExpertCacheTest, ASliceAskedForTwiceWhoseReadFailsIsForgottenOnce) {
+    make_cache(2);
+    plan_->add({.and_after = true, .error_number = EIO});
+    const auto twice = acquire({3, 3});
+    EXPECT_EQ(settle(twice[0]), SlotState::Failed);
+    cache_->release(twice[0]);
+    cache_->release(twice[1]);
+    plan_->clear();
+    EXPECT_EQ(cache_->counters().errors, 1U);
+    EXPECT_EQ(cache_->occupied_slots(), 0U);
+    expect_slice(acquire({3})[0], 3);
+}
+
+TEST_P(ExpertCacheTest, AnExpertThatATokenChoosesTwiceIsUsedOnceByIt) {
+    make_cache(2, CachePolicy::Lfu);
+    cache_->routed(0, std::vector<uint32_t>{1, 1}, 2); // one token's
+    cache_->routed(0, std::vector<uint32_t>{1, 1}, 2);
+    cache_->routed(0, std::vector<uint32_t>{2, 2, 2}, 1); // three tokens'
+    for (Slot *slot : acquire({1, 2})) {
+        settle(slot);
+        cache_->release(slot);
+    }
+    expect_slice(acquire({3})[0], 3);
+    EXPECT_TRUE(cache_->holds(std::vector<SliceKey>{{0, 2}})) << "more tokens chose 2";
+}
+
 TEST_P(ExpertCacheTest, LaterMissesDoNotOvertakeEarlierOnes) {
     make_cache(2);
     const auto held = acquire({0});

@@ -29,9 +29,10 @@ public:
     virtual ~IEvictionPolicy() = default;
 
     /// One token was routed to `experts` in `layer` of the layout, which is the layer that computes from now
-    /// on. Comes before the experts' slices are asked for, and also when none of them is in this class. A
-    /// ubatch of many tokens counts as what it is: its slices are asked for once, as a union, but it comes
-    /// here token by token, in order, so that frequencies do not depend on how tokens were batched.
+    /// on; an expert that is there twice counts once. Comes before the experts' slices are asked for, and
+    /// also when none of them is in this class. A ubatch of many tokens counts as what it is: its slices are
+    /// asked for once, as a union, but it comes here token by token, in order, so that frequencies do not
+    /// depend on how tokens were batched.
     virtual void routed(uint32_t layer, std::span<const uint32_t> experts) = 0;
 
     /// `slot` holds `key` and was asked for now (a hit, or a miss or a read ahead just bound to it).

@@ -84,26 +84,24 @@ size_t ExpertCache::acquire(std::span<const SliceKey> keys, std::span<Slot *> sl
     size_t acquired = 0;
     {
         const std::lock_guard lock(mutex_);
-        for (size_t i = 0; i < keys.size(); ++i) {
+        const auto pin_if_there = [&](size_t i) {
             slots[i] = find(keys[i]);
-            if (slots[i] != nullptr) {
-                touch(keys[i]);
-                ask(*slots[i]);
-                ++counters_.hits;
-                ++slots[i]->pins;
-                ++acquired;
+            if (slots[i] == nullptr) {
+                return false;
             }
+            touch(keys[i]);
+            ask(*slots[i]);
+            ++counters_.hits;
+            ++slots[i]->pins;
+            ++acquired;
+            return true;
+        };
+        for (size_t i = 0; i < keys.size(); ++i) {
+            pin_if_there(i);
         }
         for (size_t i = 0; i < keys.size(); ++i) {
-            if (slots[i] != nullptr) {
-                continue;
-            }
-            if (Slot *bound = find(keys[i])) { // asked for twice: on its way since a moment ago
-                ++counters_.hits;
-                ++bound->pins;
-                slots[i] = bound;
-                ++acquired;
-                continue;
+            if (slots[i] != nullptr || pin_if_there(i)) {
+                continue; // there before, or asked for twice
             }
             SlotIndex index = 0;
             Slot *slot = take_slot(plan_.class_of_bank[keys[i].bank], index);

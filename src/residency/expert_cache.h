@@ -79,15 +79,15 @@ public:
     ExpertCache &operator=(const ExpertCache &) = delete;
 
     /// Tells the policy the decision that comes next: `experts` are those of the tokens one after the other,
-    /// `per_token` each, chosen for `bank` and the other banks of its layer. Before their slices are
-    /// acquired.
+    /// `per_token` each, chosen for `bank` and the other banks of its layer. An expert that a token chose
+    /// more than once counts once. Before their slices are acquired.
     void routed(BankId bank, std::span<const uint32_t> experts, size_t per_token);
 
-    /// Pins as many of `keys` as slots can be had for: first those resident or on their way,
-    /// so that none of them is evicted for another, then the rest in order, starting a read for each. Writes
-    /// a slot or null per key to `slots` (keys.size() long; one that is there twice gets its slot, and a pin,
-    /// twice) and returns how many are not null. Fewer than
-    /// asked means: release some or wait for an arrival, then ask again for those that are null.
+    /// Pins as many of `keys` as slots can be had for: first those resident or on their way, so that none of
+    /// them is evicted for another, then the rest in order, starting a read for each. Writes a slot or null
+    /// per key to `slots` (keys.size() long) and returns how many are not null. A key that comes twice has
+    /// one slot and two pins. Fewer than asked means: release some or wait for an arrival, then ask again for
+    /// those that are null.
     size_t acquire(std::span<const SliceKey> keys, std::span<Slot *> slots);
 
     /// Starts reads for those of `keys` that are not resident, in order, while slots can be had; pins

@@ -20,9 +20,8 @@ public:
     }
 
     void routed(uint32_t layer, std::span<const uint32_t> experts) override {
-        for (const uint32_t expert : experts) {
-            ++uses_[layer][expert]; // their slots are used() next and find their places then
-        }
+        // Their slots are used() next and find their places then.
+        for_each_distinct(experts, [&](uint32_t expert) { ++uses_[layer][expert]; });
     }
 
     void used(SlotIndex slot, SliceKey key) override {

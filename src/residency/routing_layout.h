@@ -3,7 +3,9 @@
 
 #include "residency/slot_plan.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace sluice::residency {
@@ -19,6 +21,16 @@ struct RoutingLayout {
     std::vector<Layer> layers;           ///< in the order in which a token passes them
     std::vector<uint32_t> layer_of_bank; ///< index into layers, by BankId
 };
+
+/// Calls `visit` for each of one token's `experts`, once however often it is there.
+template <typename Visit>
+void for_each_distinct(std::span<const uint32_t> experts, const Visit &visit) {
+    for (auto at = experts.begin(); at != experts.end(); ++at) {
+        if (std::find(experts.begin(), at, *at) == at) { // few: no set is faster
+            visit(*at);
+        }
+    }
+}
 
 /// Lays out `banks`. `layers` are the decisions seen in graphs, in graph order; a bank that is in several of
 /// them counts with the first, and one that is in none is a layer of its own, after all others.

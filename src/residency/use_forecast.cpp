@@ -38,9 +38,9 @@ void UseForecast::routed(uint32_t layer, std::span<const uint32_t> experts) {
         for (float &share : average) {
             share = std::max(share * kKept[i], kLeastShare);
         }
-        for (const uint32_t expert : experts) {
+        for_each_distinct(experts, [&](uint32_t expert) {
             average[expert] = std::min(1.0F, average[expert] + (1.0F - kKept[i]));
-        }
+        });
     }
 }
 

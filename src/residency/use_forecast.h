@@ -21,7 +21,8 @@ class UseForecast {
 public:
     explicit UseForecast(const RoutingLayout &layout);
 
-    /// One token was routed to `experts` (below the layer's number of experts) in `layer`.
+    /// One token was routed to `experts` (below the layer's number of experts) in `layer`. One that is there
+    /// twice is used once.
     void routed(uint32_t layer, std::span<const uint32_t> experts);
 
     /// The expected share of coming tokens that use each expert of `layer`, above 0 and at most 1, to `out`
