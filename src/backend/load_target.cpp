@@ -50,7 +50,12 @@ StreamedStore *loading_store(std::shared_ptr<StreamedStore> &owner) {
     if (load.scoped) {
         return load.in_scope;
     }
-    owner = load.found.store != nullptr ? std::exchange(load.found, {}).store : load.allocated.lock();
+    if (load.found.store != nullptr) {
+        owner = std::exchange(load.found, {}).store;
+        load_source.load()->will_load(*owner);
+    } else {
+        owner = load.allocated.lock();
+    }
     load.allocated = owner;
     return owner.get();
 }

@@ -27,6 +27,9 @@ public:
 
     /// The load that the calling thread does now, of a model that `weight` is part of.
     virtual FoundLoad find(const ggml_tensor *weight) = 0;
+
+    /// The weights of a store that find() gave are about to get memory: it is no load on paper.
+    virtual void will_load(const StreamedStore &) {}
 };
 
 /// Who is asked about loads that no LoadScope is for; null: nobody, and they are not streamed. Set once,

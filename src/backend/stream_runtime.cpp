@@ -129,7 +129,11 @@ Status StreamRuntime::before_graph(const ggml_cgraph *graph) {
         return {};
     }
     if (store_.cache() == nullptr) {
-        return make_cache_locked(compute_buffer_bytes(graph));
+        auto made = make_cache_locked(compute_buffer_bytes(graph));
+        if (made && on_first_graph_) {
+            on_first_graph_(graph);
+        }
+        return made;
     }
     pressure_->adjust(*store_.cache(), most_cache_bytes_);
     if (hot_set_) {
@@ -243,6 +247,10 @@ void StreamRuntime::set_lossy(float drop_cold, float substitute) {
 LossyOptions StreamRuntime::lossy() const {
     const std::lock_guard lock(mutex_);
     return lossy_;
+}
+
+void StreamRuntime::on_first_graph(std::function<void(const ggml_cgraph *)> listener) {
+    on_first_graph_ = std::move(listener);
 }
 
 void StreamRuntime::make_restless() {

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -56,6 +57,9 @@ public:
 
     /// It was computed. What a token took is what the settings are judged by.
     void after_graph(bool succeeded);
+
+    /// `listener` is told of the first graph, when the cache for it is there. Before any graph.
+    void on_first_graph(std::function<void(const ggml_cgraph *)> listener);
 
     /// For tests: another setting for each graph.
     void make_restless();
@@ -104,6 +108,7 @@ private:
     storage::SwitchedReadEngine &reads_;
     std::optional<residency::PressureWatch> pressure_; ///< made with the cache
     std::optional<residency::HotSet> hot_set_;
+    std::function<void(const ggml_cgraph *)> on_first_graph_; ///< empty: nobody is told
 
     std::atomic<uint64_t> most_cache_bytes_{UINT64_MAX}; ///< that limit_cache() allows
     Clock::time_point ranges_noted_;                     ///< under the compute lock

@@ -107,10 +107,10 @@ ggml_backend_t init_backend(ggml_backend_dev_t, const char *) {
     return backend;
 }
 
-void register_device() {
+ggml_backend_reg_t streaming_registry() {
+    Registration &r = registration();
     static std::once_flag once;
-    std::call_once(once, [] {
-        Registration &r = registration();
+    std::call_once(once, [&r] {
         describe_buffer_type(r.buffer_type, &r.device);
         r.device.iface.get_name = device_name;
         r.device.iface.get_description = device_description;
@@ -127,8 +127,13 @@ void register_device() {
         r.reg.iface.get_device_count = reg_device_count;
         r.reg.iface.get_device = reg_device;
         r.reg.iface.get_proc_address = reg_proc_address;
-        ggml_backend_register(&r.reg);
     });
+    return &r.reg;
+}
+
+void register_device() {
+    static std::once_flag once;
+    std::call_once(once, [] { ggml_backend_register(streaming_registry()); });
 }
 
 ggml_backend_buffer_type_t streamed_buffer_type() {

@@ -14,7 +14,11 @@
 
 namespace sluice::backend {
 
-/// Registers the device with ggml on the first call. Thread-safe. Never undone: ggml has no way to.
+/// What ggml is to register, there for the life of the process. Thread-safe.
+ggml_backend_reg_t streaming_registry();
+
+/// Registers the device with ggml on the first call. Thread-safe. Never undone: ggml has no way to. Not for a
+/// plug-in, which ggml registers itself.
 void register_device();
 
 /// The buffer type of streamed weights: address space, not memory.

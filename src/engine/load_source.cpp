@@ -44,10 +44,7 @@ bool is_worth_streaming(const model::GgufDirectory &directory, const ModelOption
 LoadSource &LoadSource::instance() {
     static LoadSource source;
     static std::once_flag once;
-    std::call_once(once, [] {
-        backend::register_device();
-        backend::set_load_source(&source);
-    });
+    std::call_once(once, [] { backend::set_load_source(&source); });
     return source;
 }
 
@@ -172,9 +169,33 @@ std::shared_ptr<backend::StreamedStore> LoadSource::begin(Candidate candidate) {
         refused_.insert(candidate.file.key);
         return nullptr;
     }
-    models_.push_back(*made);
-    backend::StreamedStore *store = (*made)->store.get();
-    return {std::move(*made), store};
+    std::shared_ptr<StreamedModel> model = std::move(*made);
+    if (observer_ != nullptr) {
+        model = observed(std::move(model));
+    }
+    models_.push_back(model);
+    backend::StreamedStore *store = model->store.get();
+    return {std::move(model), store};
+}
+
+/// `model`, whose first graph and end the observer is told of.
+std::shared_ptr<StreamedModel> LoadSource::observed(std::shared_ptr<StreamedModel> model) {
+    StreamedModel *seen = model.get();
+    ILoadObserver *observer = observer_;
+    seen->runtime->on_first_graph(
+        [observer, seen](const ggml_cgraph *graph) { observer->first_graph(*seen, graph); });
+    return {seen, [observer, kept = std::move(model)](StreamedModel *ended) { observer->freed(*ended); }};
+}
+
+void LoadSource::will_load(const backend::StreamedStore &store) {
+    if (observer_ == nullptr) {
+        return;
+    }
+    for (const auto &model : models()) {
+        if (model->store.get() == &store) {
+            observer_->will_load(*model);
+        }
+    }
 }
 
 } // namespace sluice::engine
@@ -183,6 +204,7 @@ namespace sluice {
 
 Status expect_model(const ModelOptions &options) {
     try {
+        backend::register_device();
         return engine::LoadSource::instance().expect(options);
     } catch (const std::bad_alloc &) {
         return fail(ErrorCode::OutOfMemory, "out of memory while a model was announced");

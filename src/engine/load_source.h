@@ -19,11 +19,25 @@
 
 namespace sluice::engine {
 
+/// Told what becomes of the models whose loads were found. Called by whoever loads, computes or frees, and
+/// not at once for one model; it must not throw.
+class ILoadObserver {
+public:
+    virtual ~ILoadObserver() = default;
+    virtual void will_load(const StreamedModel &model) = 0; ///< its weights are about to get memory
+    virtual void first_graph(const StreamedModel &model,
+                             const ggml_cgraph *graph) = 0; ///< is about to be computed, the cache is there
+    virtual void freed(const StreamedModel &model) = 0;     ///< nothing of it computes any more
+};
+
 /// One for the process: part of the registration with ggml. Thread-safe.
 class LoadSource final : public backend::ILoadSource {
 public:
-    /// The one there is; the first call registers the device and makes it the source of loads.
+    /// The one there is; the first call makes it the source of loads. Somebody registers the device.
     static LoadSource &instance();
+
+    /// `observer` outlives every load; null: nobody is told. Before the first load.
+    void set_observer(ILoadObserver *observer) { observer_ = observer; }
 
     /// Loads of `options.path` are streamed as `options` say from now on, until it is announced anew.
     /// Errors: NotFound; as GgufDirectory::open().
@@ -37,6 +51,7 @@ public:
     [[nodiscard]] std::vector<std::shared_ptr<StreamedModel>> models();
 
     backend::FoundLoad find(const ggml_tensor *weight) override;
+    void will_load(const backend::StreamedStore &store) override;
 
 private:
     /// An open file that may be what is being loaded.
@@ -51,6 +66,9 @@ private:
     std::shared_ptr<const model::GgufDirectory> directory_of(const Candidate &candidate);
     [[nodiscard]] bool is_ours(int descriptor) const;
     std::shared_ptr<backend::StreamedStore> begin(Candidate candidate);
+    std::shared_ptr<StreamedModel> observed(std::shared_ptr<StreamedModel> model);
+
+    ILoadObserver *observer_ = nullptr;
 
     std::mutex mutex_; ///< guards all that follows
     std::map<platform::FileKey, ModelOptions> expected_;

@@ -271,4 +271,8 @@ bool Model::has_chat_template() const {
     return state_->templates != nullptr;
 }
 
+std::vector<RowTableInfo> Model::row_tables() const {
+    return state_->streamed != nullptr ? engine::row_tables(*state_->streamed) : std::vector<RowTableInfo>();
+}
+
 } // namespace sluice

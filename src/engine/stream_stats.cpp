@@ -1,7 +1,5 @@
 #include "engine/streamed_model.h"
 
-#include "engine/model_state.h"
-
 namespace sluice::engine {
 
 namespace {
@@ -105,11 +103,3 @@ std::vector<RowTableInfo> row_tables(const StreamedModel &model) {
 }
 
 } // namespace sluice::engine
-
-namespace sluice {
-
-std::vector<RowTableInfo> Model::row_tables() const {
-    return state_->streamed != nullptr ? engine::row_tables(*state_->streamed) : std::vector<RowTableInfo>();
-}
-
-} // namespace sluice

@@ -1,6 +1,5 @@
 #include "engine/streamed_model.h"
 
-#include "engine/planner.h"
 #include "residency/memory_limits.h"
 #include "storage/memory_facts.h"
 
@@ -44,7 +43,8 @@ std::optional<uint64_t> memory_left() {
     if (!usable) {
         return std::nullopt;
     }
-    return *usable - std::min(*usable, system_floor(*usable, bounding_group_limit(facts)));
+    return *usable -
+           std::min(*usable, residency::system_floor(*usable, residency::bounding_group_limit(facts)));
 }
 
 std::string why_not_direct(const model::GgufDirectory &directory) {

@@ -1,10 +1,10 @@
 #include "model/gguf_directory.h"
 
 #include "model/gguf_header.h"
+#include "model/shard_names.h"
 
 #include "ggml.h"
 #include "gguf.h"
-#include "llama.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -119,38 +119,26 @@ Result<Split> read_split(const gguf_context &context, const std::string &path) {
     return Split{*number, *count};
 }
 
-std::string shard_path(const std::string &prefix, uint64_t number, uint64_t count) {
-    std::string path(prefix.size() + 64, '\0');
-    const int32_t length = llama_split_path(path.data(), path.size(), prefix.c_str(),
-                                            static_cast<int32_t>(number), static_cast<int32_t>(count));
-    path.resize(static_cast<size_t>(std::max(length, 0)));
-    return path;
-}
-
 /// The paths of all shards, given the file the user named and what it says of itself.
 Result<std::vector<std::string>> list_shards(const std::string &path, const Split &split) {
     if (split.count <= 1) {
         return std::vector<std::string>{path};
     }
-    std::string prefix(path.size() + 1, '\0');
-    const int32_t length =
-        llama_split_prefix(prefix.data(), prefix.size(), path.c_str(), static_cast<int32_t>(split.number),
-                           static_cast<int32_t>(split.count));
+    const auto prefix = shard_prefix(path, split.number, split.count);
     const auto part =
         fmt::format("{} is part {} of a model split in {}", path, split.number + 1, split.count);
-    if (length <= 0) {
+    if (!prefix) {
         return fail(ErrorCode::InvalidFormat,
                     fmt::format("{}, so its name must end in \"-{:05}-of-{:05}.gguf\"", part,
                                 split.number + 1, split.count));
     }
-    prefix.resize(static_cast<size_t>(length));
     if (split.number != 0) {
         return fail(ErrorCode::InvalidFormat,
-                    fmt::format("{}; give the first, {}", part, shard_path(prefix, 0, split.count)));
+                    fmt::format("{}; give the first, {}", part, shard_path(*prefix, 0, split.count)));
     }
     std::vector<std::string> paths{path};
     for (uint64_t number = 1; number < split.count; ++number) {
-        paths.push_back(shard_path(prefix, number, split.count));
+        paths.push_back(shard_path(*prefix, number, split.count));
     }
     return paths;
 }

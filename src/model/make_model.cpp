@@ -2,10 +2,10 @@
 
 #include "model/gguf_header.h"
 #include "model/make_model_recipes.h"
+#include "model/shard_names.h"
 
 #include "ggml.h"
 #include "gguf.h"
-#include "llama.h"
 
 #include <algorithm>
 #include <array>
@@ -172,17 +172,10 @@ std::vector<Shard> deal_out(const ModelPlan &plan, size_t count) {
     return shards;
 }
 
-std::string shard_path(const std::string &path, size_t number, size_t count) {
+std::string path_of_shard(const std::string &path, size_t number, size_t count) {
     constexpr std::string_view suffix = ".gguf";
-    std::string prefix = path;
-    if (prefix.size() > suffix.size() && prefix.ends_with(suffix)) {
-        prefix.resize(prefix.size() - suffix.size());
-    }
-    std::string result(prefix.size() + 64, '\0');
-    const int32_t length = llama_split_path(result.data(), result.size(), prefix.c_str(),
-                                            static_cast<int32_t>(number), static_cast<int32_t>(count));
-    result.resize(static_cast<size_t>(std::max(length, 0)));
-    return result;
+    return shard_path(path.ends_with(suffix) ? path.substr(0, path.size() - suffix.size()) : path, number,
+                      count);
 }
 
 std::string errno_text(int number) {
@@ -331,7 +324,7 @@ Result<std::string> write_model(const ModelRecipe &recipe, const std::string &pa
     std::vector<Shard> shards = deal_out(*plan, count);
     uint64_t total = 0;
     for (size_t number = 0; number < count; ++number) {
-        shards[number].path = count == 1 ? path : shard_path(path, number, count);
+        shards[number].path = count == 1 ? path : path_of_shard(path, number, count);
         total += shards[number].bytes;
     }
     Status status = check_targets(shards);
