@@ -1,0 +1,23 @@
+// What the plug-in says on standard error of the models that it streams.
+#pragma once
+
+#include "engine/load_source.h"
+
+namespace sluice::plugin {
+
+/// Nothing else would show a user of the program that its model is streamed, and how to do better.
+/// Thread-safe.
+class Reporter final : public engine::ILoadObserver {
+public:
+    /// `summary`: counts when a model is freed.
+    explicit Reporter(bool summary) : summary_(summary) {}
+
+    void will_load(const engine::StreamedModel &model) override;
+    void first_graph(const engine::StreamedModel &model, const ggml_cgraph *graph) override;
+    void freed(const engine::StreamedModel &model) override;
+
+private:
+    const bool summary_;
+};
+
+} // namespace sluice::plugin
