@@ -214,10 +214,7 @@ std::vector<float> run_session(Model &model, const GateConfig &config) {
     return run_prompts(model, config).logits;
 }
 
-GateRun expect_identical(const GateConfig &config) {
-    SCOPED_TRACE(config.model);
-    const std::vector<float> stock = run_stock(config);
-    GateRun streamed = run_streamed(config);
+void expect_same(const GateConfig &config, const std::vector<float> &stock, const GateRun &streamed) {
     EXPECT_FALSE(stock.empty());
     EXPECT_EQ(stock.size(), streamed.logits.size());
     if (stock.size() == streamed.logits.size() && !stock.empty()) {
@@ -241,6 +238,13 @@ GateRun expect_identical(const GateConfig &config) {
     if (config.row_window) {
         expect_rows_streamed(config, streamed);
     }
+}
+
+GateRun expect_identical(const GateConfig &config) {
+    SCOPED_TRACE(config.model);
+    const std::vector<float> stock = run_stock(config);
+    GateRun streamed = run_streamed(config);
+    expect_same(config, stock, streamed);
     return streamed;
 }
 
@@ -255,6 +259,10 @@ std::string tiny_model(const std::string &recipe, const std::string &type, int s
                                         scratch_path(prefix + ".gguf"), {});
     EXPECT_TRUE(made) << made.error().message;
     return made.value_or("");
+}
+
+std::string arch_models() {
+    return SLUICE_ARCH_MODELS;
 }
 
 std::string arch_model(const std::string &name) {

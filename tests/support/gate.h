@@ -79,6 +79,10 @@ std::vector<float> run_session(Model &model, const GateConfig &config);
 /// The cache size in bytes that `size` means for this model.
 uint64_t cache_bytes(const std::string &model, CacheSize size, bool direct);
 
+/// Requires that `streamed` gave the bytes of `stock`, and that streaming really happened: see
+/// expect_identical().
+void expect_same(const GateConfig &config, const std::vector<float> &stock, const GateRun &streamed);
+
 /// Runs both sides and requires equal bytes. Also requires that streaming really happened: slices were read,
 /// and evicted and read again where the cache is smaller than the model. Returns the streamed side.
 GateRun expect_identical(const GateConfig &config);
@@ -88,6 +92,9 @@ std::string scratch_path(const std::string &name);
 
 /// Path of a generated tiny model: a recipe of make_model, made on first use in this process.
 std::string tiny_model(const std::string &recipe, const std::string &type = "", int shards = 1);
+
+/// The folder of those that upstream's test-llama-archs saved.
+std::string arch_models();
 
 /// Path of a model saved by upstream's test-llama-archs; see tests/CMakeLists.txt.
 std::string arch_model(const std::string &name);
