@@ -3,10 +3,10 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS sluice RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(TARGETS sluice RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program)
 install(FILES "${PROJECT_SOURCE_DIR}/models/tiny-moe-stories-54m-Q4_K_M.gguf"
-    DESTINATION "${CMAKE_INSTALL_DATADIR}/sluice/models")
-install(FILES LICENSE NOTICE THIRD_PARTY_NOTICES.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/sluice/models" COMPONENT program)
+install(FILES LICENSE NOTICE THIRD_PARTY_NOTICES.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program)
 install(FILES include/sluice/sluice.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice")
 
 # llama.cpp's own install rules would put its tools and its package there, too.

@@ -109,7 +109,7 @@ TEST(CliRun, HelpAndVersionGoToStdout) {
     }
     const ChildResult version = sluice({"--version"});
     EXPECT_EQ(version.exit_code, 0);
-    EXPECT_THAT(version.out, ContainsRegex("^sluice [0-9]+\\.[0-9]+\\.[0-9]+\n$"));
+    EXPECT_THAT(version.out, ContainsRegex("^sluice [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
 // -- the same text, however it is computed

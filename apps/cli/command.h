@@ -16,6 +16,7 @@ int report(const Error &error);
 void add_run_command(CLI::App &app, int &exit_code);
 void add_bench_command(CLI::App &app, int &exit_code);
 void add_bench_run_command(CLI::App &app, int &exit_code);
+void add_flag_pages_command(CLI::App &app, int &exit_code);
 void add_inspect_command(CLI::App &app, int &exit_code);
 void add_make_model_command(CLI::App &app, int &exit_code);
 void add_perplexity_command(CLI::App &app, int &exit_code);

@@ -3,6 +3,7 @@
 #include "command.h"
 #include "output.h"
 #include "server_commands.h"
+#include "version.h"
 
 #include "ggml.h"
 
@@ -60,7 +61,7 @@ int run(int argc, char **argv) {
     CLI::App app(
         "Runs Mixture-of-Experts language models larger than memory, by streaming experts from storage.");
     app.name("sluice");
-    app.set_version_flag("--version", std::string("sluice ") + SLUICE_VERSION);
+    app.set_version_flag("--version", version_text);
     app.require_subcommand(1);
     int exit_code = kOk;
     add_run_command(app, exit_code);
@@ -73,6 +74,7 @@ int run(int argc, char **argv) {
     add_replay_command(app, exit_code);
     add_report_command(app, exit_code);
     add_routes_command(app, exit_code);
+    add_flag_pages_command(app, exit_code);
     const auto asked_for = [&](const CLI::App *command) { return command->check_name(argv[1]); };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(asked_for).empty()) {
         const std::string gone = what_became_of(argv[1]);

@@ -1,0 +1,22 @@
+# What `sluice --version` and the bill of materials say about the build: llama.cpp's tree and the runtime of the barriers.
+execute_process(COMMAND git -C "${SLUICE_LLAMA_CPP_DIR}" rev-parse "HEAD^{tree}"
+    OUTPUT_VARIABLE SLUICE_LLAMA_TREE_HASH OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+file(STRINGS "${PROJECT_SOURCE_DIR}/scripts/get-llama.sh" SLUICE_LLAMA_TAG REGEX "^readonly upstream_tag=")
+string(REGEX REPLACE "^readonly upstream_tag=" "" SLUICE_LLAMA_TAG "${SLUICE_LLAMA_TAG}")
+file(STRINGS "${PROJECT_SOURCE_DIR}/scripts/get-llama.sh" pinned_tree REGEX "^readonly pinned_tree=")
+string(REGEX REPLACE "^readonly pinned_tree=" "" pinned_tree "${pinned_tree}")
+if(NOT SLUICE_LLAMA_TREE_HASH)
+    set(SLUICE_LLAMA_TREE "a tree without git's data")
+elseif(SLUICE_LLAMA_TREE_HASH STREQUAL pinned_tree)
+    set(SLUICE_LLAMA_TREE "${SLUICE_LLAMA_TAG}, tree ${SLUICE_LLAMA_TREE_HASH}")
+else()
+    set(SLUICE_LLAMA_TREE "tree ${SLUICE_LLAMA_TREE_HASH}, not the pinned one")
+endif()
+
+if(NOT SLUICE_OPENMP)
+    set(SLUICE_BARRIERS "ggml's own threads, which spin")
+elseif(OpenMP_gomp_LIBRARY)
+    set(SLUICE_BARRIERS "libgomp of GCC ${CMAKE_CXX_COMPILER_VERSION}, linked statically")
+else()
+    set(SLUICE_BARRIERS "the OpenMP runtime of ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+endif()
