@@ -1,0 +1,20 @@
+# The libraries of headers alone that Sluice takes from the system, for a build for another system: they are the same there.
+# Only their own folders are linked into the build directory; /usr/include as a whole holds this machine's C library.
+function(header_library package folder target)
+    find_path(${package}_HEADERS "${folder}" PATHS /usr/include /usr/local/include NO_CMAKE_FIND_ROOT_PATH
+              NO_DEFAULT_PATH)
+    if(NOT ${package}_HEADERS)
+        set(${package}_FOUND FALSE PARENT_SCOPE)
+        set(${package}_NOT_FOUND_MESSAGE "no ${folder} in /usr/include: scripts/install-deps.sh" PARENT_SCOPE)
+        return()
+    endif()
+    set(staged "${CMAKE_BINARY_DIR}/headers")
+    file(MAKE_DIRECTORY "${staged}")
+    file(CREATE_LINK "${${package}_HEADERS}/${folder}" "${staged}/${folder}" SYMBOLIC)
+    if(NOT TARGET ${target})
+        add_library(${target} INTERFACE IMPORTED GLOBAL)
+        target_include_directories(${target} SYSTEM INTERFACE "${staged}")
+        target_compile_definitions(${target} INTERFACE ${ARGN})
+    endif()
+    set(${package}_FOUND TRUE PARENT_SCOPE)
+endfunction()
