@@ -11,15 +11,21 @@ readonly tools=(g++:build-essential make:build-essential cmake:cmake ninja:ninja
 readonly libraries=(libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev liburing-dev libssl-dev
     ca-certificates)
 readonly test_libraries=(libgtest-dev libgmock-dev)
+readonly android_tools=(java:openjdk-17-jdk-headless javac:openjdk-17-jdk-headless keytool:openjdk-17-jdk-headless
+    aapt2:aapt zipalign:zipalign apksigner:apksigner dexdump:dexdump zip:zip unzip:unzip node:nodejs npm:npm
+    qemu-aarch64-static:qemu-user-static)
+readonly android_libraries=(android-framework-res junit4)
 
 usage() {
     cat <<EOF
-usage: scripts/install-deps.sh [--tests]
-  --tests  what the tests and benchmarks need as well
+usage: scripts/install-deps.sh [--tests] [--android]
+  --tests    what the tests and benchmarks need as well
+  --android  what the Android app and its tests need as well
 EOF
 }
 
 with_tests=no
+with_android=no
 
 parse_arguments() {
     local argument
@@ -27,6 +33,7 @@ parse_arguments() {
         case $argument in
         -h | --help) usage; exit 0 ;;
         --tests) with_tests=yes ;;
+        --android) with_android=yes ;;
         *) usage_error "install-deps.sh: unknown argument '$argument' (see --help)." ;;
         esac
     done
@@ -36,9 +43,13 @@ is_installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | gre
 
 # Prints the missing packages, one a line.
 missing_packages() {
-    local entry package wanted=("${libraries[@]}")
+    local entry package wanted=("${libraries[@]}") wanted_tools=("${tools[@]}")
     [[ $with_tests == no ]] || wanted+=("${test_libraries[@]}")
-    for entry in "${tools[@]}"; do
+    if [[ $with_android == yes ]]; then
+        wanted+=("${android_libraries[@]}")
+        wanted_tools+=("${android_tools[@]}")
+    fi
+    for entry in "${wanted_tools[@]}"; do
         have "${entry%%:*}" || echo "${entry#*:}"
     done
     for package in "${wanted[@]}"; do

@@ -51,7 +51,7 @@ check_scripts() {
         note "shellcheck is not installed; the scripts were not checked."
         return
     fi
-    list_files 'scripts/*.sh' 'tests/*.sh' .ci/run | xargs -0 -r shellcheck -x || failed=1
+    list_files 'scripts/*.sh' 'tests/*.sh' cmake/toolchains/zig/run.sh .ci/run | xargs -0 -r shellcheck -x || failed=1
 }
 
 # Our files among those that the build compiles: clang-tidy needs to know how each is compiled.
