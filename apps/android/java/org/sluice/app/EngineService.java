@@ -58,9 +58,16 @@ public final class EngineService extends Service implements SluiceApp.Watcher {
         app.watch(this);
     }
 
-    /** Without an intent Android starts us again after it ended the app: then the engine is wanted, too. */
+    /**
+     * Without an intent Android starts us again after it ended the app: then the engine is wanted, too, where it may have
+     * one. Else it is started when somebody opens the app.
+     */
     @Override
     public int onStartCommand(Intent intent, int flags, int startId) {
+        if (!Newer.startForeground(this, NOTIFICATION, notification(statusLine()))) {
+            stopSelf();
+            return START_NOT_STICKY;
+        }
         if (intent != null && STOP.equals(intent.getAction())) {
             app.cancelDownload();
             app.stopEngine();
@@ -72,15 +79,13 @@ public final class EngineService extends Service implements SluiceApp.Watcher {
 
     @Override
     public void changed() {
-        Engine.State state = app.engine().state();
-        boolean idle = state == Engine.State.STOPPED || state == Engine.State.FAILED;
         String line = statusLine();
         if (!line.equals(shown)) {
             shown = line;
             NotificationManager manager = (NotificationManager) getSystemService(Context.NOTIFICATION_SERVICE);
             manager.notify(NOTIFICATION, notification(line));
         }
-        if (idle && !app.isWorking() && !app.isStarting()) {
+        if (app.engine().isDown() && !app.isWorking() && !app.isStarting()) {
             stopForeground(true);
             stopSelf();
         }
@@ -90,6 +95,7 @@ public final class EngineService extends Service implements SluiceApp.Watcher {
     public void onDestroy() {
         app.unwatch(this);
         thread.quit();
+        app.keepSettings();
         if (awake.isHeld()) {
             awake.release();
         }
@@ -101,6 +107,10 @@ public final class EngineService extends Service implements SluiceApp.Watcher {
         public void run() {
             if (app.engine().state() == Engine.State.RUNNING) {
                 look();
+            }
+            FlashState state = app.flash();
+            if (app.isWorking() || (state != null && state.tokensPerSecond() > 0)) {
+                awake.acquire(5 * POLL_MS); // only while something is computed or fetched
             }
             poller.postDelayed(this, POLL_MS);
         }
@@ -117,17 +127,9 @@ public final class EngineService extends Service implements SluiceApp.Watcher {
             if (state.readRate() > 0) {
                 app.settings().setReadRate(state.readRate());
             }
-            keepAwake(state.tokensPerSecond() > 0 || app.isWorking());
             app.setFlash(state);
         } catch (IOException e) {
             app.tellWatchers(); // the engine says itself how it ended
-        }
-    }
-
-    /** Only while something is computed or fetched. */
-    private void keepAwake(boolean wanted) {
-        if (wanted) {
-            awake.acquire(5 * POLL_MS);
         }
     }
 

@@ -54,7 +54,7 @@ public final class MainActivity extends Activity implements SluiceApp.Watcher {
         setContentView(column);
         if (app.settings().model().isEmpty()) {
             startActivity(new Intent(this, ModelActivity.class));
-        } else if (app.engine().state() == Engine.State.STOPPED) {
+        } else if (app.engine().isDown()) {
             app.startEngine();
         }
     }
@@ -120,6 +120,8 @@ public final class MainActivity extends Activity implements SluiceApp.Watcher {
         if (app.engine().state() == Engine.State.RUNNING) {
             opened = app.engine().key();
             web.loadDataWithBaseURL(origin() + "/", OpeningPage.html(opened, path), "text/html", "utf-8", null);
+        } else if (app.engine().isDown() && !app.settings().model().isEmpty()) {
+            app.startEngine();
         }
     }
 

@@ -26,18 +26,23 @@ final class Newer {
         }
     }
 
-    /** Since 10 with what it is for, which 14 demands. */
-    static void startForeground(Service service, int id, Notification notification) {
-        if (Build.VERSION.SDK_INT >= 29) {
-            try {
+    /**
+     * Since 10 with what it is for, which 14 demands. False if Android does not allow it now: since 12 it may refuse an app
+     * that nobody looks at.
+     */
+    static boolean startForeground(Service service, int id, Notification notification) {
+        try {
+            if (Build.VERSION.SDK_INT < 29) {
+                service.startForeground(id, notification);
+            } else {
                 Service.class.getMethod("startForeground", int.class, Notification.class, int.class)
                     .invoke(service, id, notification, DATA_SYNC);
-                return;
-            } catch (ReflectiveOperationException e) {
-                Log.w(TAG, "cannot say what the service is for", e);
             }
+            return true;
+        } catch (ReflectiveOperationException e) {
+            Log.w(TAG, "the service may not run in the foreground", e);
+            return false;
         }
-        service.startForeground(id, notification);
     }
 
     /** Since 8.0: what notifications belong to. */

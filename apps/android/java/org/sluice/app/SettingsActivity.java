@@ -147,15 +147,18 @@ public final class SettingsActivity extends Activity {
 
     private void save() {
         Settings settings = app.settings();
-        List<Setting> changed = new ArrayList<Setting>();
         for (Setting setting : SettingsList.all()) {
-            String before = settings.value(setting);
-            String now = wanted(setting);
-            String refusal = settings.set(setting, now);
+            String refusal = wanted(setting).isEmpty() ? null : setting.refusal(wanted(setting));
             if (refusal != null) {
                 Ui.say(this, refusal);
                 return;
             }
+        }
+        List<Setting> changed = new ArrayList<Setting>();
+        for (Setting setting : SettingsList.all()) {
+            String before = settings.value(setting);
+            String now = wanted(setting);
+            settings.set(setting, now);
             if (!now.equals(before == null ? "" : before)) {
                 changed.add(setting);
             }

@@ -143,6 +143,15 @@ public final class SluiceApp extends Application implements Engine.Listener {
         Newer.startForegroundService(this, new Intent(this, EngineService.class));
     }
 
+    /** Writes settings down; what the last run measured is among them. */
+    void keepSettings() {
+        try {
+            settings.save();
+        } catch (IOException e) {
+            sentence = "The settings could not be kept: " + e.getMessage() + ".";
+        }
+    }
+
     /** Gives memory back, at once. */
     public void trim() {
         if (engine.state() != Engine.State.RUNNING) {
@@ -182,6 +191,9 @@ public final class SluiceApp extends Application implements Engine.Listener {
     }
 
     void doWork(final String what, final Work task) {
+        if (isWorking()) {
+            return; // its progress is on the screen
+        }
         working = what;
         percent = 0;
         startService();
@@ -192,6 +204,8 @@ public final class SluiceApp extends Application implements Engine.Listener {
                 try {
                     end = task.run(progressOf(what));
                 } catch (IOException e) {
+                    end = what + ": " + e.getMessage() + ".";
+                } catch (SecurityException e) { // a file that another app takes back
                     end = what + ": " + e.getMessage() + ".";
                 }
                 working = "";

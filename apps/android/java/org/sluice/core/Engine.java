@@ -76,6 +76,11 @@ public final class Engine {
         return state;
     }
 
+    /** It does not run, and will not by itself. */
+    public synchronized boolean isDown() {
+        return state == State.STOPPED || state == State.FAILED;
+    }
+
     /** Asked for by whoever talks to the engine; another one for each start. */
     public synchronized String key() {
         return key;
