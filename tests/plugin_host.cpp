@@ -101,12 +101,18 @@ public:
         return decoded;
     }
 
+// Deprecated, and what stock programs do.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    void set_warmup(llama_context *context, bool on) { FUNCTION(llama_, llama_set_warmup)(context, on); }
+#pragma GCC diagnostic pop
+
     bool warms_up(llama_context *context, llama_token token) {
-        FUNCTION(llama_, llama_set_warmup)(context, true);
+        set_warmup(context, true);
         const bool decoded =
             FUNCTION(llama_, llama_decode)(context, FUNCTION(llama_, llama_batch_get_one)(&token, 1)) == 0;
         FUNCTION(llama_, llama_memory_clear)(FUNCTION(llama_, llama_get_memory)(context), true);
-        FUNCTION(llama_, llama_set_warmup)(context, false);
+        set_warmup(context, false);
         return decoded;
     }
 
