@@ -52,6 +52,25 @@ TEST(HotSet, WhatTheModelDoesNotHaveGivesNothing) {
     EXPECT_TRUE(hot_set_from_json(text, kFile, fewer).empty());
 }
 
+TEST(HotSet, NumbersThatNoneOfItsCanBeGiveNothing) {
+    const std::string text = hot_set_to_json(kFile, banks(), std::vector<SliceKey>{{1, 7}});
+    for (const auto &[number, other] : std::vector<std::pair<std::string, std::string>>{
+             {"\"modified\":77", "\"modified\":6666666666666666666666666666666666666"},
+             {"\"modified\":77", "\"modified\":77.5"},
+             {"\"modified\":77", "\"modified\":18446744073709551615"},
+             {"\"bytes\":1000", "\"bytes\":-1"},
+             {"[1,7]", "[1,4294967303]"}, // 7, if it were cut to 32 bits
+             {"[1,7]", "[1,-1]"},
+             {"[1,7]", "[1,7.9]"},
+             {"[1,7]", "[1]"},
+             {"[1,7]", "7"}}) {
+        std::string damaged = text;
+        ASSERT_NE(damaged.find(number), std::string::npos) << text;
+        damaged.replace(damaged.find(number), number.size(), other);
+        EXPECT_TRUE(hot_set_from_json(damaged, kFile, banks()).empty()) << damaged;
+    }
+}
+
 TEST(HotSet, DamageGivesNothing) {
     const std::string text = hot_set_to_json(kFile, banks(), std::vector<SliceKey>{{1, 7}, {0, 3}});
     for (size_t length = 0; length < text.size(); ++length) {

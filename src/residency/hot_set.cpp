@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -20,6 +21,18 @@ namespace {
 
 constexpr int kVersion = 1;
 constexpr std::chrono::minutes kBetweenKeeps{1};
+
+/// A damaged file may hold any number: what a T cannot be is not made one, but thrown.
+template <typename T>
+T whole_number(const nlohmann::json &value) {
+    const bool fits = value.is_number_unsigned()  ? std::in_range<T>(value.get<uint64_t>())
+                      : value.is_number_integer() ? std::in_range<T>(value.get<int64_t>())
+                                                  : false;
+    if (!fits) {
+        throw std::out_of_range("not such a number");
+    }
+    return value.get<T>();
+}
 
 } // namespace
 
@@ -56,9 +69,9 @@ std::vector<SliceKey> hot_set_from_json(std::string_view text, const FileIdentit
     try {
         const nlohmann::json kept = nlohmann::json::parse(text);
         const FileIdentity kept_file{.path = kept.at("path").get<std::string>(),
-                                     .bytes = kept.at("bytes").get<uint64_t>(),
-                                     .modified = kept.at("modified").get<int64_t>()};
-        if (kept.at("sluice_hot_set").get<int>() != kVersion || kept_file != file) {
+                                     .bytes = whole_number<uint64_t>(kept.at("bytes")),
+                                     .modified = whole_number<int64_t>(kept.at("modified"))};
+        if (whole_number<int>(kept.at("sluice_hot_set")) != kVersion || kept_file != file) {
             return {};
         }
         std::unordered_map<std::string, uint32_t> index_of;
@@ -66,8 +79,9 @@ std::vector<SliceKey> hot_set_from_json(std::string_view text, const FileIdentit
             index_of.emplace(bank.name, static_cast<uint32_t>(index_of.size()));
         }
         const auto names = kept.at("banks").get<std::vector<std::string>>();
-        for (const auto &[bank, expert] :
-             kept.at("slices").get<std::vector<std::pair<uint32_t, uint32_t>>>()) {
+        for (const nlohmann::json &slice : kept.at("slices")) {
+            const auto bank = whole_number<uint32_t>(slice.at(0));
+            const auto expert = whole_number<uint32_t>(slice.at(1));
             const auto found = index_of.find(names.at(bank));
             if (found == index_of.end() || expert >= banks[found->second].expert_count) {
                 return {};
