@@ -3,6 +3,7 @@
 #include "storage/child_program.h"
 
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 namespace sluice::cli {
@@ -17,7 +18,9 @@ std::optional<std::string> embedded_model_path() {
         folders.push_back(executable.parent_path() / "models");
         folders.push_back(executable.parent_path().parent_path() / "share" / "sluice" / "models");
     }
-    folders.emplace_back(SLUICE_SOURCE_MODELS);
+    if (constexpr std::string_view kSources = SLUICE_SOURCE_MODELS; !kSources.empty()) {
+        folders.emplace_back(kSources);
+    }
     for (const fs::path &folder : folders) {
         if (fs::exists(folder / kFile, ignored)) {
             return (folder / kFile).string();
