@@ -91,6 +91,19 @@ public final class EngineTest implements Engine.Listener, Engine.Ender {
         return Json.string(Json.parse(answer), "content");
     }
 
+    /** The panel looks once a second, so a state may be a second old. */
+    private FlashState awaitChosen(String setting, String wanted) throws Exception {
+        long end = System.currentTimeMillis() + PATIENCE_MS;
+        FlashState state = client().state();
+        while (!state.chosen(SettingsList.named(setting)).startsWith(wanted) && System.currentTimeMillis() < end) {
+            Thread.sleep(50);
+            state = client().state();
+        }
+        String chosen = state.chosen(SettingsList.named(setting));
+        assertTrue(setting + " is " + chosen, chosen.startsWith(wanted));
+        return state;
+    }
+
     private int pid() {
         return Integer.parseInt(Files.readIfThere(new File(folder.getRoot(), "engine.pid")));
     }
@@ -102,17 +115,16 @@ public final class EngineTest implements Engine.Listener, Engine.Ender {
         await(Engine.State.RUNNING, 1);
         assertFalse(complete("Once upon a time").isEmpty());
 
-        FlashState state = client().state();
+        FlashState state = awaitChosen("cache-mb", "16 MiB");
         assertTrue(state.line(), state.line().contains("of memory"));
-        assertTrue(state.chosen(SettingsList.named("cache-mb")), state.chosen(SettingsList.named("cache-mb")).startsWith("16 MiB"));
-        assertTrue(state.chosen(SettingsList.named("row-stream")).startsWith("on"));
+        awaitChosen("row-stream", "on");
         String raw = client().request("GET", "/flash/state", null);
         assertTrue(raw, Json.number(0, Json.parse(raw), "models", 0, "rows", "rows") > 0);
 
         assertTrue(client().trim() > 0);
         assertTrue(state.changesNow(SettingsList.named("cache-mb")));
         client().change(SettingsList.named("cache-mb"), "12");
-        assertTrue(client().state().chosen(SettingsList.named("cache-mb")).startsWith("12 MiB"));
+        awaitChosen("cache-mb", "12 MiB");
         try {
             client().change(SettingsList.named("threads"), "2");
             fail("threads were changed");
@@ -195,6 +207,6 @@ public final class EngineTest implements Engine.Listener, Engine.Ender {
         settings.set(SettingsList.named("dense-weights"), "mmap");
         engine.start();
         await(Engine.State.RUNNING, 2);
-        assertTrue(client().state().chosen(SettingsList.named("dense-weights")).startsWith("mmap"));
+        awaitChosen("dense-weights", "mmap");
     }
 }
