@@ -37,6 +37,10 @@ if(SLUICE_IO_URING)
     sbom_package(liburing "${LIBURING_VERSION}" "MIT OR LGPL-2.1-only" "https://github.com/axboe/liburing"
         "reading" liburing)
 endif()
+if(OPENSSL_FOUND)
+    sbom_package(OpenSSL "${OPENSSL_VERSION}" Apache-2.0 "https://www.openssl.org" "fetching models by https; shared"
+        libssl libcrypto)
+endif()
 if(SLUICE_OPENMP AND OpenMP_gomp_LIBRARY)
     sbom_package(libgomp "${CMAKE_CXX_COMPILER_VERSION}" "GPL-3.0-or-later WITH GCC-exception-3.1" "https://gcc.gnu.org"
         "barriers, linked statically")

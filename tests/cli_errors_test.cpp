@@ -229,7 +229,7 @@ TEST(CliMemory, TooSmallAnAddressSpaceEndsWithASentence) {
     GTEST_SKIP() << "sanitizers reserve terabytes of address space";
 #endif
     // Somewhat above what the program itself takes, to somewhat below what the model does.
-    for (const rlim_t mib : {rlim_t{24}, rlim_t{40}, rlim_t{56}}) {
+    for (const rlim_t mib : {rlim_t{32}, rlim_t{44}, rlim_t{56}}) {
         for (const char *mode : {"--moe-stream", "--no-moe-stream"}) {
             SCOPED_TRACE(std::to_string(mib) + " " + mode);
             const ChildResult result = run({mode}, {.limits = {{RLIMIT_AS, mib << 20}}});
