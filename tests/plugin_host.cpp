@@ -104,7 +104,9 @@ public:
 // Deprecated, and what stock programs do.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-    void set_warmup(llama_context *context, bool on) { FUNCTION(llama_, llama_set_warmup)(context, on); }
+    void set_warmup(llama_context *context, bool on) {
+        FUNCTION(llama_, llama_set_warmup)(context, on);
+    }
 #pragma GCC diagnostic pop
 
     bool warms_up(llama_context *context, llama_token token) {
@@ -116,7 +118,9 @@ public:
         return decoded;
     }
 
-    void free(llama_model *model) { FUNCTION(llama_, llama_model_free)(model); }
+    void free(llama_model *model) {
+        FUNCTION(llama_, llama_model_free)(model);
+    }
 
 private:
     void *ggml_;

@@ -60,14 +60,14 @@ async function eventually(read, accepts, what) {
 
 const is_live = (page) => page.locator('#connection', { hasText: /^live$/ }).waitFor({ timeout: 20000 });
 
-/** Has the model compute for a while. Never fails: the server may end meanwhile. */
+/** Has the model compute until it is told to stop. Never fails: the server may end meanwhile. */
 function keep_busy(address) {
     const prompt = { prompt: 'Once upon a time', n_predict: 1500, ignore_eos: true };
     const stop = new AbortController();
-    fetch(`${address}/completion`, { method: 'POST', body: JSON.stringify(prompt), signal: stop.signal }).then(
-        (response) => response.text(),
-        () => null,
-    );
+    const ask = () => fetch(`${address}/completion`, { method: 'POST', body: JSON.stringify(prompt), signal: stop.signal })
+        .then((response) => response.text())
+        .then(ask, () => null);
+    ask();
     return () => stop.abort();
 }
 
