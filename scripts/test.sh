@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Builds everything and runs the tests.
-#   scripts/test.sh [--preset release|asan|tsan] [--selected] [--long] [ctest arguments...]
+#   scripts/test.sh [--preset release|asan|tsan|fuzz] [--selected] [--long] [ctest arguments...]
 # With --selected only what continuous integration runs under sanitizers: unit tests and a few gates.
 # With --long the plug-in is also tried in all of stock llama.cpp's tools, not only in a program that loads its libraries:
-# building them takes about 15 minutes of two processors.
+# building them takes about 15 minutes of two processors. And what takes minutes or hours, or needs root and a network,
+# runs after the tests: see long_steps.
 # The exit code and the last lines are ctest's.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
@@ -13,21 +14,28 @@ preset=release
 stock=(--libraries)
 targets=()
 ctest_arguments=()
+long=no
+
+# Each is a function below. All run, whatever became of those before.
+readonly long_steps=(fuzz_for_minutes soak_for_minutes check_package)
 
 parse_arguments() {
     while (($#)); do
         case $1 in
         -h | --help)
-            echo "usage: scripts/test.sh [--preset release|asan|tsan] [--selected] [--long] [ctest arguments...]"
+            echo "usage: scripts/test.sh [--preset release|asan|tsan|fuzz] [--selected] [--long] [ctest arguments...]"
             exit 0
             ;;
         --selected)
             targets=(sanitized_tests)
             ctest_arguments+=(-L 'unit|sanitized')
             ;;
-        --long) stock=() ;;
+        --long)
+            stock=()
+            long=yes
+            ;;
         --preset)
-            (($# > 1)) || usage_error "--preset needs a name: release, asan or tsan."
+            (($# > 1)) || usage_error "--preset needs a name: release, asan, tsan or fuzz."
             preset=$2
             shift
             ;;
@@ -38,8 +46,29 @@ parse_arguments() {
     done
     case $preset in
     release | asan | tsan) ;;
-    *) usage_error "there is no preset '$preset': release, asan and tsan are." ;;
+    fuzz) targets=(fuzz) ;;
+    *) usage_error "there is no preset '$preset': release, asan, tsan and fuzz are." ;;
     esac
+}
+
+# Ten minutes for each target.
+fuzz_for_minutes() { FUZZ_SECONDS=600 "$sluice_root/scripts/test.sh" --preset fuzz; }
+
+soak_for_minutes() {
+    build release soak
+    "$sluice_root/build/release/bench/soak" "$sluice_root/models/tiny-moe-stories-54m-Q4_K_M.gguf" 600
+}
+
+# The Debian package, built twice, and installed in a system that has nothing else.
+check_package() { "$sluice_root/scripts/check-package.sh"; }
+
+run_long_steps() {
+    local step failed=()
+    for step in "${long_steps[@]}"; do
+        note "long step: $step"
+        ("$step") || failed+=("$step")
+    done
+    ((${#failed[@]} == 0)) || die "these long steps failed: ${failed[*]}"
 }
 
 main() {
@@ -49,14 +78,16 @@ main() {
     "$sluice_root/scripts/get-page-libraries.sh" --tests >&2 || note "going on without them."
     "$sluice_root/scripts/get-client-libraries.sh" >&2 || note "going on without them."
     if [[ $preset == release ]]; then "$sluice_root/scripts/build-stock-tools.sh" ${stock[@]+"${stock[@]}"} >&2; fi
-    configure "$preset" yes
+    if [[ $preset == fuzz ]]; then configure fuzz no; else configure "$preset" yes; fi
     build "$preset" ${targets[@]+"${targets[@]}"}
 
     local ctest=(ctest --preset "$preset" -j2 --output-on-failure --no-tests=error)
     # GCC 12's ThreadSanitizer cannot start where the kernel randomises more bits of an address than it knows.
     if [[ $preset == tsan ]] && setarch -R true 2>/dev/null; then ctest=(setarch -R "${ctest[@]}"); fi
     cd "$sluice_root"
-    exec "${ctest[@]}" ${ctest_arguments[@]+"${ctest_arguments[@]}"}
+    if [[ $long == no ]]; then exec "${ctest[@]}" ${ctest_arguments[@]+"${ctest_arguments[@]}"}; fi
+    "${ctest[@]}" ${ctest_arguments[@]+"${ctest_arguments[@]}"}
+    run_long_steps
 }
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then main "$@"; fi
