@@ -47,9 +47,9 @@ TEST(CliCeiling, OfAModelHeldInMemoryIsKeptOrRefused) {
 TEST(CliPlan, ItsCommandComesToTheSamePlan) {
     for (const Arguments &flags : std::vector<Arguments>{{},
                                                          {"--ram-mb", "45"},
-                                                         {"--ram-mb", "36"},
+                                                         {"--ram-mb", "40"},
                                                          {"--no-moe-stream"},
-                                                         {"--no-moe-stream", "--ram-mb", "64"},
+                                                         {"--no-moe-stream", "--ram-mb", "72"},
                                                          {"--cache-mb", "2", "--lookahead", "off"},
                                                          {"-t", "1", "--io-depth", "8", "--no-hot-set"},
                                                          {"--moe-stream", "--row-stream", "--no-repack"}}) {
@@ -62,7 +62,7 @@ TEST(CliPlan, ItsCommandComesToTheSamePlan) {
 }
 
 TEST(CliPlan, CeilingNamedForASmallCacheFixesIt) {
-    const ChildResult small = plan({"--ram-mb", "36"});
+    const ChildResult small = plan({"--ram-mb", "40"});
     std::smatch named;
     ASSERT_TRUE(std::regex_search(small.err, named, std::regex("; --ram-mb ([0-9]+) would fix that")))
         << small.err;
