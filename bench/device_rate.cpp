@@ -5,10 +5,10 @@
 //
 //   device_rate MODEL SLICE_KIB
 
+#include "platform/file.h"
+#include "platform/reserved_memory.h"
 #include "read_order.h"
-#include "storage/file.h"
 #include "storage/read_engine.h"
-#include "storage/reserved_memory.h"
 
 #include <algorithm>
 #include <atomic>
@@ -56,7 +56,7 @@ struct Rate {
 };
 
 /// One pass over the same slices.
-Rate read_pass(storage::IFile &file, size_t slice, int depth, std::span<std::byte> memory) {
+Rate read_pass(platform::IFile &file, size_t slice, int depth, std::span<std::byte> memory) {
     auto engine = value_or_throw(storage::make_read_engine({.depth = depth, .lanes = depth})).engine;
     storage::ReadOrder order(file.size() / slice, 1);
     const size_t slots = memory.size() / slice;
@@ -73,7 +73,7 @@ Rate read_pass(storage::IFile &file, size_t slice, int depth, std::span<std::byt
                                 .offset = order.next() * slice,
                                 .into = memory.subspan(i * slice, slice),
                                 .needed = slice,
-                                .access = storage::Access::Direct,
+                                .access = platform::Access::Direct,
                                 .done = [&](const Status &status) {
                                     failed = failed || !status;
                                     arrived.count_down();
@@ -92,16 +92,17 @@ Rate read_pass(storage::IFile &file, size_t slice, int depth, std::span<std::byt
 }
 
 nlohmann::json measure(const std::string &path, size_t slice_kib) {
-    const auto file = value_or_throw(storage::system_files().open(path, true));
+    const auto file = value_or_throw(platform::system_files().open(path, true));
     if (!file->direct_trusted()) { // the page cache is no device
         throw std::runtime_error(file->direct_refusal());
     }
-    const size_t block = std::max<size_t>(file->alignment(), storage::page_size());
+    const size_t block = std::max<size_t>(file->alignment(), platform::page_size());
     const size_t slice = ((slice_kib << 10U) + block - 1) / block * block;
     if (slice == 0 || slice > kMemory || slice > file->size()) {
         throw std::runtime_error("slices of that size cannot be read from " + path);
     }
-    const auto memory = value_or_throw(storage::ReservedMemory::reserve(kMemory, storage::MemoryUse::Arena));
+    const auto memory =
+        value_or_throw(platform::ReservedMemory::reserve(kMemory, platform::MemoryUse::Arena));
     std::fill(memory.bytes().begin(), memory.bytes().end(), std::byte{1}); // page faults are not the device's
     nlohmann::json depths;
     Rate best;

@@ -4,9 +4,9 @@
 
 #include "bench_prompt.h"
 
-#include "sluice/model.h"
-#include "sluice/plan.h"
-#include "sluice/session.h"
+#include "planning/plan.h"
+#include "session/model.h"
+#include "session/session.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -5,8 +5,8 @@
 
 #include "bench_prompt.h"
 
-#include "sluice/model.h"
-#include "sluice/session.h"
+#include "session/model.h"
+#include "session/session.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -11,9 +11,9 @@
 
 #include "bench_prompt.h"
 
-#include "sluice/model.h"
-#include "sluice/route_sink.h"
-#include "sluice/session.h"
+#include "residency/route_sink.h"
+#include "session/model.h"
+#include "session/session.h"
 #include "telemetry/csv_writer.h"
 #include "telemetry/route_trace.h"
 

@@ -5,9 +5,9 @@
 //
 //   soak MODEL [SECONDS [SEED]]
 
-#include "engine/model_state.h"
-#include "sluice/model.h"
-#include "sluice/session.h"
+#include "session/model.h"
+#include "session/model_state.h"
+#include "session/session.h"
 #include "soak_neighbours.h"
 
 #include <algorithm>

@@ -17,7 +17,7 @@ protected:
               .stream = StreamMode::Force,
               .cache_bytes = cache_bytes(tiny_model("tiny-qwen3moe", "q8_0"), CacheSize::Minimum, true),
               .lookahead = 4},
-             backend::Role::Experts);
+             streaming::Role::Experts);
         product_ = ggml_mul_mat_id(context_.get(), weight_, input_, ids_);
         EXPECT_EQ(compute(product_, {1, 2, 2, 5}, backend_.get()), GGML_STATUS_SUCCESS);
         expected_ = values(product_);
@@ -45,7 +45,7 @@ TEST_F(FailingAllocations, WithinAGraphFailItOrChangeNothing) {
             EXPECT_EQ(values(product_), expected_) << "allocation " << nth;
         } else {
             ++failures;
-            const auto error = backend::take_backend_error(backend_.get());
+            const auto error = streaming::take_backend_error(backend_.get());
             ASSERT_TRUE(error) << "allocation " << nth;
             EXPECT_EQ(error->code, ErrorCode::OutOfMemory) << error->message;
         }
@@ -63,14 +63,14 @@ class FailingReaders : public testing::TestWithParam<std::tuple<IoEngine, bool>>
 TEST_P(FailingReaders, FailTheCallOrChangeNothing) {
     const auto [engine, device_fails] = GetParam();
     const std::string path = tiny_model("tiny-qwen3moe", "q8_0");
-    const auto plan = std::make_shared<storage::FaultPlan>();
-    storage::FaultFileSystem files(plan);
-    auto state = engine::load_model({.path = path,
-                                     .stream = StreamMode::Force,
-                                     .cache_bytes = cache_bytes(path, CacheSize::Minimum, true),
-                                     .io_engine = engine,
-                                     .lookahead = 4},
-                                    device_fails ? files : storage::system_files());
+    const auto plan = std::make_shared<platform::FaultPlan>();
+    platform::FaultFileSystem files(plan);
+    auto state = session::load_model({.path = path,
+                                      .stream = StreamMode::Force,
+                                      .cache_bytes = cache_bytes(path, CacheSize::Minimum, true),
+                                      .io_engine = engine,
+                                      .lookahead = 4},
+                                     device_fails ? files : platform::system_files());
     ASSERT_TRUE(state) << state.error().message;
     Model model = Model::from_state(std::move(*state));
     auto session = Session::create(model, {.context_tokens = 256, .threads = 1});

@@ -1,7 +1,7 @@
 // An expert cache that gives memory back while it is used, and takes it again.
 
+#include "platform/page_residency.h"
 #include "residency/slot_plan.h"
-#include "storage/page_residency.h"
 #include "support/expert_cache_fixture.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace sluice::residency {
 namespace {
 
-using storage::Access;
+using platform::Access;
 using test::kExperts;
 using test::kOffset;
 
@@ -48,8 +48,8 @@ protected:
 
     /// Bytes of the slots used so far that are in memory, as the system sees it.
     double bytes_in_memory() const {
-        const std::array<storage::ByteRange, 1> arena{storage::ByteRange(first_, last_ + stride_)};
-        const auto share = storage::sample_residency(arena, 4096).resident;
+        const std::array<platform::ByteRange, 1> arena{platform::ByteRange(first_, last_ + stride_)};
+        const auto share = platform::sample_residency(arena, 4096).resident;
         return share ? *share * static_cast<double>(arena[0].size()) : -1;
     }
 
@@ -98,7 +98,7 @@ TEST_P(CacheLimit, PagesGivenUpGoBackToTheSystem) {
     EXPECT_GE(before, static_cast<double>(kSlots * kLargeSlice));
     cache_->set_limit(2 * stride_);
     // A page that two slots share stays.
-    EXPECT_LE(bytes_in_memory(), before - given_up + static_cast<double>(8 * storage::page_size()));
+    EXPECT_LE(bytes_in_memory(), before - given_up + static_cast<double>(8 * platform::page_size()));
 }
 
 TEST_P(CacheLimit, HoldsNoMoreThanWasReadInto) {
@@ -129,7 +129,7 @@ TEST_P(CacheLimit, PagesOfSlicesThatWereForgottenGoBackThoughTheirSlotsStayInUse
     cache_->set_limit(6 * stride_);
     EXPECT_EQ(cache_->held_bytes(), 0U);
     if (const double left = bytes_in_memory(); left >= 0) {
-        EXPECT_LE(left, static_cast<double>(8 * storage::page_size())) << "pages that slots share stay";
+        EXPECT_LE(left, static_cast<double>(8 * platform::page_size())) << "pages that slots share stay";
     }
 }
 
@@ -235,7 +235,7 @@ TEST(CacheLimitOfManySlots, SetToWhatItIsChangesNothing) {
     constexpr size_t kSmall = 64;
     constexpr uint32_t kMany = 100; // some of whose fractions are not exact in floating point
     const auto file =
-        std::move(*storage::system_files().open(dir.write_pattern("experts", kMany * kSmall), true));
+        std::move(*platform::system_files().open(dir.write_pattern("experts", kMany * kSmall), true));
     const auto engine = std::move(*storage::make_thread_read_engine(1));
     for (uint32_t slots = 1; slots <= kMany; ++slots) {
         auto cache = ExpertCache::create(
@@ -253,7 +253,7 @@ TEST(CacheLimitOfTwoSizes, SharesWhatIsLeftAndKeepsTheMinimumOfEach) {
     constexpr size_t kSmall = 8192;
     constexpr size_t kBig = 65536;
     const auto file = std::move(
-        *storage::system_files().open(dir.write_pattern("experts", kExperts * (kSmall + kBig)), true));
+        *platform::system_files().open(dir.write_pattern("experts", kExperts * (kSmall + kBig)), true));
     const auto engine = std::move(*storage::make_thread_read_engine(1));
     const std::vector<Bank> banks{
         {.name = "small", .file = file.get(), .slice_bytes = kSmall, .expert_count = kExperts},

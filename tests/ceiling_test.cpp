@@ -1,10 +1,10 @@
 // A ceiling is held: a model of 2.3 GiB runs in control groups of exactly the memory it was allowed.
 
-#include "model/make_model.h"
-#include "storage/memory_facts.h"
+#include "platform/memory_facts.h"
 #include "support/cli.h"
 #include "support/memory_group.h"
 #include "support/temp_file.h"
+#include "tools/make_model.h"
 
 #include <fcntl.h>
 #include <filesystem>
@@ -95,7 +95,7 @@ std::string missing_here(const ScratchDir &dir) {
     if (std::filesystem::space(dir.path()).available < kModelBytes + 500 * kMiB) {
         return fmt::format("{} has no room for a model of {} MiB", dir.path(), kModelBytes / kMiB);
     }
-    const auto usable = storage::usable_memory(storage::read_memory_facts());
+    const auto usable = platform::usable_memory(platform::read_memory_facts());
     if (!usable || *usable < kResidentBytes) {
         return fmt::format("the run that it is compared with needs {} MiB of memory", kResidentBytes / kMiB);
     }
@@ -107,7 +107,7 @@ TEST(Ceiling, IsHeldWithoutAKillOrSwapAndTheTextIsThatOfTheModelInMemory) {
     if (const std::string missing = missing_here(dir); !missing.empty()) {
         GTEST_SKIP() << missing;
     }
-    const auto model = model::make_model({.like = "qwen3-words"}, dir / "words.gguf", {});
+    const auto model = tools::make_model({.like = "qwen3-words"}, dir / "words.gguf", {});
     ASSERT_TRUE(model) << model.error().message;
     ASSERT_GT(std::filesystem::file_size(*model), 2 * 1024 * kMiB);
     const ChildResult resident = sluice(arguments(*model, {"--no-moe-stream"}), {.timeout_seconds = 240});

@@ -1,13 +1,13 @@
 // Programs in processes of their own: what they write, how they end, being stopped.
 
-#include "storage/child_program.h"
+#include "platform/child_program.h"
 
 #include <chrono>
 #include <csignal>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace sluice::storage {
+namespace sluice::platform {
 namespace {
 
 using testing::HasSubstr;
@@ -74,4 +74,4 @@ TEST(ChildProgram, OwnProgramIsThisOne) {
 }
 
 } // namespace
-} // namespace sluice::storage
+} // namespace sluice::platform

@@ -6,7 +6,7 @@
 #include "support/gate.h"
 #include "support/temp_file.h"
 
-#include "model/make_model_recipes.h"
+#include "tools/make_model_recipes.h"
 
 #include "ggml.h"
 #include "gguf.h"
@@ -51,7 +51,7 @@ struct Recipe {
     uint64_t token_bytes = 0; ///< layers x experts used x slice bytes
 };
 
-Recipe numbers_of(const model::ModelPlan &plan) {
+Recipe numbers_of(const tools::ModelPlan &plan) {
     Recipe numbers;
     uint64_t used = 0;
     for (const auto &[key, value] : plan.keys) {
@@ -59,7 +59,7 @@ Recipe numbers_of(const model::ModelPlan &plan) {
             used = std::get<uint32_t>(value);
         }
     }
-    for (const model::TensorPlan &tensor : plan.tensors) {
+    for (const tools::TensorPlan &tensor : plan.tensors) {
         const uint64_t slice = ggml_row_size(static_cast<ggml_type>(tensor.type), tensor.shape[0]) *
                                static_cast<uint64_t>(tensor.shape[1]);
         const auto experts = static_cast<uint64_t>(tensor.shape[2]);
@@ -77,7 +77,7 @@ Recipe numbers_of(const model::ModelPlan &plan) {
 class InspectRecipe : public testing::TestWithParam<const char *> {};
 
 TEST_P(InspectRecipe, NumbersAreThoseOfTheRecipe) {
-    const auto plan = model::plan_model({.like = GetParam()});
+    const auto plan = tools::plan_model({.like = GetParam()});
     ASSERT_TRUE(plan) << plan.error().message;
     const Recipe recipe = numbers_of(*plan);
     const json found = inspect_json(tiny_model(GetParam()));
@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(All, InspectRecipe,
 
 /// A file that has the header of a recipe's model and a hole where its weights would be.
 std::string hollow_model(const ScratchDir &dir, const std::string &recipe, const std::string &extra = "") {
-    auto plan = model::plan_model({.like = recipe});
+    auto plan = tools::plan_model({.like = recipe});
     EXPECT_TRUE(plan);
     if (!extra.empty()) {
         plan->tensors.push_back(
@@ -141,7 +141,7 @@ std::string hollow_model(const ScratchDir &dir, const std::string &recipe, const
                    .mem_buffer = nullptr,
                    .no_alloc = true}),
         &ggml_free);
-    for (const model::TensorPlan &planned : plan->tensors) {
+    for (const tools::TensorPlan &planned : plan->tensors) {
         ggml_tensor *tensor = ggml_new_tensor(tensors.get(), static_cast<ggml_type>(planned.type),
                                               planned.dimensions, planned.shape.data());
         ggml_set_name(tensor, planned.name.c_str());

@@ -3,8 +3,8 @@
 #include "support/cli.h"
 #include "support/gate.h"
 #include "support/temp_file.h"
-#include "telemetry/replay.h"
 #include "telemetry/route_trace.h"
+#include "tools/replay.h"
 
 #include "gguf.h"
 
@@ -167,7 +167,7 @@ TEST(CliRouteTrace, TraceOfARunFitsTheModelAndReplays) {
     const telemetry::RouteTrace trace = read_trace(path);
     EXPECT_EQ(trace.layers, header_number("block_count"));
     EXPECT_EQ(trace.experts, header_number("expert_count"));
-    const telemetry::TraceFacts facts = telemetry::trace_facts(trace);
+    const tools::TraceFacts facts = tools::trace_facts(trace);
     EXPECT_EQ(facts.cycle_slots, trace.layers * header_number("expert_used_count"));
     EXPECT_GE(facts.decoded_tokens, 19U) << "the last of 20 is drawn but not computed";
     EXPECT_LE(facts.decoded_tokens, 20U) << "a last ubatch of one token is one decoded alone";

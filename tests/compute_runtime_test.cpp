@@ -4,7 +4,7 @@
 
 #include "platform/affinity.h"
 #include "platform/barrier_variables.h"
-#include "storage/reader_thread.h"
+#include "platform/reader_thread.h"
 #include "support/cli.h"
 
 #include <filesystem>
@@ -67,7 +67,7 @@ TEST(BoundThreads, AreAsManyAsThePlacesThatAreGivenThem) {
 
 TEST(BoundThreads, DISABLED_ReaderRunsWhereTheProcessMay) {
     std::vector<size_t> of_reader;
-    auto reader = storage::start_reader_thread("bound-test", [&] { of_reader = affinity(); });
+    auto reader = platform::start_reader_thread("bound-test", [&] { of_reader = affinity(); });
     ASSERT_TRUE(reader);
     reader->join();
     EXPECT_EQ(of_reader, affinity_at_start());

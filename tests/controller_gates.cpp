@@ -1,6 +1,6 @@
 // Whatever a run decides about its own speed, and however often, the logits are stock's.
 
-#include "sluice/session.h"
+#include "session/session.h"
 #include "support/gate.h"
 
 #include <gtest/gtest.h>

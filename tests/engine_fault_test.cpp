@@ -1,6 +1,6 @@
 // What a session does when storage misbehaves under it.
 
-#include "engine/model_state.h"
+#include "session/model_state.h"
 #include "support/fault_file.h"
 #include "support/gate.h"
 #include "support/gate_prompt.h"
@@ -14,10 +14,10 @@
 namespace sluice::test {
 namespace {
 
-using storage::Access;
-using storage::Fault;
-using storage::FaultFileSystem;
-using storage::FaultPlan;
+using platform::Access;
+using platform::Fault;
+using platform::FaultFileSystem;
+using platform::FaultPlan;
 
 /// A streamed session on a tiny model whose expert reads go through a fault plan.
 class FaultySession : public testing::Test {
@@ -25,14 +25,14 @@ protected:
     void SetUp() override {
         model_path_ = tiny_model("tiny-qwen3moe", "q4_K");
         bytes_ = cache_bytes(model_path_, size_, direct_);
-        auto state = engine::load_model({.path = model_path_,
-                                         .stream = StreamMode::Force,
-                                         .cache_bytes = bytes_,
-                                         .io_threads = 2,
-                                         .lookahead = 4,
-                                         .direct = direct_,
-                                         .repack_experts = repack_experts_},
-                                        files_);
+        auto state = session::load_model({.path = model_path_,
+                                          .stream = StreamMode::Force,
+                                          .cache_bytes = bytes_,
+                                          .io_threads = 2,
+                                          .lookahead = 4,
+                                          .direct = direct_,
+                                          .repack_experts = repack_experts_},
+                                         files_);
         ASSERT_TRUE(state) << state.error().message;
         model_.emplace(Model::from_state(std::move(*state)));
         auto session = Session::create(*model_, {.context_tokens = 256, .ubatch_tokens = 64, .threads = 2});

@@ -1,5 +1,6 @@
 // The routing layout, the forecast of uses, and whom each policy evicts.
 
+#include "options/cache_policy.h"
 #include "residency/eviction_policy.h"
 #include "residency/use_forecast.h"
 
@@ -82,12 +83,12 @@ TEST(RoutingLayout, ABankInTwoLayersCountsWithTheFirst) {
 // ---------------------------------------------------------------------------------------------------------
 
 TEST(PolicyName, EveryPolicyIsFoundByItsName) {
-    for (const CachePolicy policy : all_policies()) {
-        EXPECT_EQ(policy_named(policy_name(policy)), policy);
+    for (const CachePolicy policy : options::all_policies()) {
+        EXPECT_EQ(options::policy_named(options::policy_name(policy)), policy);
         EXPECT_NE(make_policy(policy, 2, layout_of(1, 2, 1)), nullptr);
     }
-    EXPECT_EQ(policy_named("fifo"), std::nullopt);
-    EXPECT_EQ(all_policies().front(), CachePolicy::NextUse) << "the default comes first";
+    EXPECT_EQ(options::policy_named("fifo"), std::nullopt);
+    EXPECT_EQ(options::all_policies().front(), CachePolicy::NextUse) << "the default comes first";
 }
 
 // -- what all policies promise
@@ -141,7 +142,7 @@ TEST_P(AnyPolicy, SlotsCanHoldSomethingElseAfterwards) {
 INSTANTIATE_TEST_SUITE_P(All, AnyPolicy,
                          testing::Values(CachePolicy::NextUse, CachePolicy::Lru, CachePolicy::Lfu),
                          [](const auto &info) {
-                             std::string name(policy_name(info.param));
+                             std::string name(options::policy_name(info.param));
                              std::replace(name.begin(), name.end(), '-', '_');
                              return name;
                          });

@@ -1,5 +1,6 @@
 // The slot plan and the expert cache, on real files.
 
+#include "options/cache_policy.h"
 #include "residency/slot_plan.h"
 #include "support/expert_cache_fixture.h"
 
@@ -11,7 +12,7 @@
 namespace sluice::residency {
 namespace {
 
-using storage::Access;
+using platform::Access;
 using test::ExpertCacheFixture;
 using test::kExperts;
 using test::kSlice;
@@ -30,8 +31,8 @@ protected:
                 .expert_count = experts};
     }
     ScratchDir dir_;
-    std::unique_ptr<storage::IFile> file_ =
-        *storage::system_files().open(dir_.write_pattern("f", 1 << 20), true);
+    std::unique_ptr<platform::IFile> file_ =
+        *platform::system_files().open(dir_.write_pattern("f", 1 << 20), true);
 };
 
 TEST_F(SlotPlanTest, BufferedSlotsHaveNoBlockPadding) {
@@ -103,10 +104,10 @@ TEST_F(SlotPlanTest, CapacityIsNeverExceededAndHardlyWasted) {
 }
 
 /// A file on a device of 4 KiB blocks, the largest that is common.
-class LargeBlockFile final : public storage::IFile {
+class LargeBlockFile final : public platform::IFile {
 public:
     Result<size_t> read_at(uint64_t, std::span<std::byte>, Access) override { return size_t{0}; }
-    Status map_over(uint64_t, std::span<std::byte>, storage::MapAdvice) override { return {}; }
+    Status map_over(uint64_t, std::span<std::byte>, platform::MapAdvice) override { return {}; }
     [[nodiscard]] uint64_t size() const override { return UINT64_MAX; }
     [[nodiscard]] size_t alignment() const override { return 4096; }
     [[nodiscard]] bool direct_trusted() const override { return true; }
@@ -229,8 +230,8 @@ TEST_P(ExpertCacheTest, ResidentSlicesArePinnedBeforeMissesEvict) {
 
 /// Whether expert 1, used often but not lately, survived expert 3 in a cache of two slots.
 TEST_P(ExpertCacheTest, ThePolicyAskedForChoosesTheVictims) {
-    for (const CachePolicy policy : residency::all_policies()) {
-        SCOPED_TRACE(policy_name(policy));
+    for (const CachePolicy policy : options::all_policies()) {
+        SCOPED_TRACE(options::policy_name(policy));
         make_cache(2, policy);
         for (const std::vector<uint32_t> &decision :
              std::vector<std::vector<uint32_t>>{{1, 1, 1, 1, 1, 1}, {2}, {3}}) { // the first is six tokens'
@@ -246,8 +247,8 @@ TEST_P(ExpertCacheTest, ThePolicyAskedForChoosesTheVictims) {
 }
 
 TEST_P(ExpertCacheTest, ASliceAskedForTwiceAtOnceHasOneSlotAndTwoPins) {
-    for (const CachePolicy policy : residency::all_policies()) {
-        SCOPED_TRACE(policy_name(policy));
+    for (const CachePolicy policy : options::all_policies()) {
+        SCOPED_TRACE(options::policy_name(policy));
         make_cache(2, policy);
         cache_->routed(0, std::vector<uint32_t>{3, 3}, 2);
         const auto twice = acquire({3, 3});
@@ -264,8 +265,8 @@ TEST_P(ExpertCacheTest, ASliceAskedForTwiceAtOnceHasOneSlotAndTwoPins) {
 }
 
 TEST_P(ExpertCacheTest, EverySlotServesOthersAfterASliceWasAskedForTwice) {
-    for (const CachePolicy policy : residency::all_policies()) {
-        SCOPED_TRACE(policy_name(policy));
+    for (const CachePolicy policy : options::all_policies()) {
+        SCOPED_TRACE(options::policy_name(policy));
         make_cache(2, policy);
         for (Slot *slot : acquire({3, 3})) {
             settle(slot);

@@ -13,7 +13,7 @@
 namespace sluice::residency {
 namespace {
 
-using storage::Access;
+using platform::Access;
 
 constexpr size_t kSlice = 4096;
 constexpr uint32_t kExperts = 32;
@@ -78,9 +78,9 @@ protected:
 
     using Experts = std::vector<uint32_t>;
     test::ScratchDir dir_;
-    std::shared_ptr<storage::FaultPlan> plan_ = std::make_shared<storage::FaultPlan>();
-    storage::FaultFileSystem files_{plan_};
-    std::unique_ptr<storage::IFile> file_ =
+    std::shared_ptr<platform::FaultPlan> plan_ = std::make_shared<platform::FaultPlan>();
+    platform::FaultFileSystem files_{plan_};
+    std::unique_ptr<platform::IFile> file_ =
         std::move(*files_.open(dir_.write_pattern("experts", kSlice *kExperts), false));
     test::HeldReadEngine engine_;
     std::unique_ptr<ExpertCache> cache_;

@@ -1,10 +1,10 @@
 // The flash panel's side in the server: samples, heat, settings and what goes over the wire, of imagined
 // models.
 
-#include "engine/option_table.h"
 #include "flash_api.h"
 #include "flash_files.h"
 #include "heat.h"
+#include "options/option_table.h"
 #include "support/docs.h"
 
 #include <fmt/format.h>
@@ -275,7 +275,7 @@ TEST_F(FlashPanel, KeysOfTheCommandLineAreNotTold) {
 TEST_F(FlashPanel, AllOptionsOfStreamingAreListedInTheirOrder) {
     const json list = settings();
     size_t at = 0;
-    for (const engine::StreamOption &option : engine::stream_options()) {
+    for (const options::StreamOption &option : options::stream_options()) {
         ASSERT_LT(at, list.size());
         EXPECT_EQ(list[at]["name"], std::string(option.name));
         EXPECT_EQ(list[at]["lossy"], option.lossy) << option.name;
@@ -303,11 +303,11 @@ TEST_F(FlashPanel, ValuesOfSettingsAreThoseOfTheirOptions) {
             values = {"on", "off"};
         }
         const bool is_ours =
-            std::any_of(engine::stream_options().begin(), engine::stream_options().end(),
-                        [&](const engine::StreamOption &option) { return option.name == name; });
+            std::any_of(options::stream_options().begin(), options::stream_options().end(),
+                        [&](const options::StreamOption &option) { return option.name == name; });
         for (const std::string &value : values) {
             PlanRequest request;
-            const bool taken = engine::set_stream_option(request, name, value).has_value();
+            const bool taken = options::set_stream_option(request, name, value).has_value();
             EXPECT_EQ(taken, is_ours) << name << " " << value;
         }
     }

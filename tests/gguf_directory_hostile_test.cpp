@@ -1,5 +1,5 @@
 // Directories of files that no correct writer would make: refused in a sentence, never trusted.
-#include "model/gguf_directory.h"
+#include "gguf/gguf_directory.h"
 
 #include "support/directory_checks.h"
 #include "support/gguf_bytes.h"
@@ -12,10 +12,10 @@
 #include <limits>
 #include <memory>
 
-namespace sluice::model {
+namespace sluice::gguf {
 namespace {
 
-using storage::system_files;
+using platform::system_files;
 using test::array_key;
 using test::expect_refused;
 using test::gguf;
@@ -250,4 +250,4 @@ TEST(GgufDirectoryOfHostileFile, HeaderValuesAreReadWhateverTheirType) {
 }
 
 } // namespace
-} // namespace sluice::model
+} // namespace sluice::gguf

@@ -1,11 +1,11 @@
 // The directory of a GGUF model: every byte where gguf itself finds it, over all shards.
-#include "model/gguf_directory.h"
+#include "gguf/gguf_directory.h"
 
-#include "model/make_model.h"
 #include "support/directory_checks.h"
 #include "support/fault_file.h"
 #include "support/gguf_bytes.h"
 #include "support/temp_file.h"
+#include "tools/make_model.h"
 
 #include "ggml.h"
 #include "gguf.h"
@@ -16,11 +16,11 @@
 #include <gtest/gtest.h>
 #include <memory>
 
-namespace sluice::model {
+namespace sluice::gguf {
 namespace {
 
 namespace fs = std::filesystem;
-using storage::system_files;
+using platform::system_files;
 using test::expect_refused;
 using test::opened;
 using test::ScratchDir;
@@ -28,9 +28,9 @@ using test::ScratchDir;
 /// A tensor's bytes, read through the directory.
 std::string bytes_of(const GgufDirectory &directory, const TensorEntry &entry) {
     std::string bytes(entry.bytes, '\0');
-    const Status status = storage::read_fully(*directory.shards()[entry.shard], entry.offset,
-                                              std::as_writable_bytes(std::span(bytes)), bytes.size(),
-                                              storage::Access::Buffered, nullptr);
+    const Status status = platform::read_fully(*directory.shards()[entry.shard], entry.offset,
+                                               std::as_writable_bytes(std::span(bytes)), bytes.size(),
+                                               platform::Access::Buffered, nullptr);
     EXPECT_TRUE(status) << status.error().message;
     return bytes;
 }
@@ -67,8 +67,8 @@ size_t expect_same_as_gguf(const GgufDirectory &directory, size_t number, const 
     return static_cast<size_t>(count);
 }
 
-std::string made(const ModelRecipe &recipe, const std::string &path) {
-    const auto result = make_model(recipe, path, {});
+std::string made(const tools::ModelRecipe &recipe, const std::string &path) {
+    const auto result = tools::make_model(recipe, path, {});
     EXPECT_TRUE(result) << result.error().message;
     return result.value_or("");
 }
@@ -166,9 +166,9 @@ TEST(GgufDirectory, PassesOnWhatTheDeviceSaysWhenAReadFails) {
     const ScratchDir dir;
     const std::string first = made({.like = "tiny-dense", .shards = 2}, dir / "model.gguf");
     for (const std::string part : {"00001-of", "00002-of"}) {
-        const auto plan = std::make_shared<storage::FaultPlan>();
+        const auto plan = std::make_shared<platform::FaultPlan>();
         plan->add({.path_contains = part, .error_number = EIO});
-        storage::FaultFileSystem files(plan);
+        platform::FaultFileSystem files(plan);
         const auto directory = GgufDirectory::open(first, false, files);
         ASSERT_FALSE(directory);
         EXPECT_EQ(directory.error().code, ErrorCode::Io) << directory.error().message;
@@ -179,9 +179,9 @@ TEST(GgufDirectory, PassesOnWhatTheDeviceSaysWhenAReadFails) {
 TEST(GgufDirectory, GoesOnAfterShortReads) {
     const ScratchDir dir;
     const std::string path = made({.like = "tiny-mixed"}, dir / "model.gguf");
-    const auto plan = std::make_shared<storage::FaultPlan>();
+    const auto plan = std::make_shared<platform::FaultPlan>();
     plan->add({.nth = 1, .short_by = 1000});
-    storage::FaultFileSystem files(plan);
+    platform::FaultFileSystem files(plan);
     const auto directory = GgufDirectory::open(path, false, files);
     ASSERT_TRUE(directory) << directory.error().message;
     EXPECT_EQ(plan->counts().struck, 1U);
@@ -189,4 +189,4 @@ TEST(GgufDirectory, GoesOnAfterShortReads) {
 }
 
 } // namespace
-} // namespace sluice::model
+} // namespace sluice::gguf

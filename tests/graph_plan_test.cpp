@@ -1,6 +1,6 @@
 // Graphs that llama.cpp does not build: streamed weights used otherwise, and routers gone wrong.
 
-#include "storage/reserved_memory.h"
+#include "platform/reserved_memory.h"
 #include "support/gate_prompt.h"
 #include "support/own_graph.h"
 
@@ -16,7 +16,7 @@ protected:
         load({.path = tiny_model("tiny-qwen3moe", "q8_0"),
               .stream = StreamMode::Force,
               .cache_bytes = uint64_t{64} << 20U},
-             backend::Role::Experts);
+             streaming::Role::Experts);
     }
 };
 
@@ -38,7 +38,7 @@ TEST_F(OwnGraph, WeightUsedOtherwiseIsBroughtInWholeOnceAndSaysSo) {
     EXPECT_EQ(store().counters.materialized, 1U);
 
     // The same on the slice's bytes read from the file, by a plain CPU backend.
-    const auto memory = storage::ReservedMemory::reserve(weight_->nb[2], storage::MemoryUse::Reserved);
+    const auto memory = platform::ReservedMemory::reserve(weight_->nb[2], platform::MemoryUse::Reserved);
     ASSERT_TRUE(memory);
     const std::span<std::byte> bytes = memory->bytes().first(weight_->nb[2]);
     ASSERT_TRUE(store().read_weight(*store().find(weight_), 3 * weight_->nb[2], bytes));
@@ -82,10 +82,10 @@ protected:
         load({.path = tiny_model("tiny-idle"),
               .stream = StreamMode::Force,
               .cache_bytes = uint64_t{64} << 20U},
-             backend::Role::Experts);
+             streaming::Role::Experts);
         for (const auto &[name, tensor] : llama_internal_get_tensor_map(model_->state().llama.get())) {
-            const backend::StreamedTensor *found = store().find(tensor);
-            if (found != nullptr && found->role == backend::Role::Experts &&
+            const streaming::StreamedTensor *found = store().find(tensor);
+            if (found != nullptr && found->role == streaming::Role::Experts &&
                 !store().cache()->has_slots(found->index) && tensor->ne[0] == weight_->ne[0]) {
                 idle_ = tensor;
             }
@@ -161,7 +161,7 @@ protected:
               .cache_bytes = uint64_t{64} << 20U,
               .lookahead = 0, // scores that are an input would be certain
               .lossy = {.substitute = 0.5F}},
-             backend::Role::Experts);
+             streaming::Role::Experts);
     }
 };
 
@@ -200,7 +200,7 @@ TEST_F(OwnGraph, RouterThatChoosesNoExpertOfTheBankFailsTheGraphOnly) {
     ggml_tensor *product = ggml_mul_mat_id(context_.get(), weight_, input_, ids_);
     for (const int32_t wrong : {-1, static_cast<int32_t>(weight_->ne[2])}) {
         EXPECT_EQ(compute(product, {1, 2, wrong, 5}, backend_.get()), GGML_STATUS_FAILED);
-        const auto error = backend::take_backend_error(backend_.get());
+        const auto error = streaming::take_backend_error(backend_.get());
         ASSERT_TRUE(error);
         EXPECT_NE(error->message.find("the router chose expert " + std::to_string(wrong)), std::string::npos)
             << error->message;
@@ -208,7 +208,7 @@ TEST_F(OwnGraph, RouterThatChoosesNoExpertOfTheBankFailsTheGraphOnly) {
             << "what was not computed must not be left as it was";
     }
     EXPECT_EQ(compute(product, {1, 2, 3, 5}, backend_.get()), GGML_STATUS_SUCCESS);
-    EXPECT_FALSE(backend::take_backend_error(backend_.get()));
+    EXPECT_FALSE(streaming::take_backend_error(backend_.get()));
 }
 
 } // namespace

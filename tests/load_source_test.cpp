@@ -1,9 +1,9 @@
 // Models that other code loads with llama.cpp: which files are streamed, how that is found out, and that
 // their contexts compute the bytes of stock.
-#include "engine/load_source.h"
+#include "streaming/model/load_source.h"
 
-#include "backend/streaming_device.h"
-#include "sluice/host.h"
+#include "streaming/device/streaming_device.h"
+#include "streaming/model/host.h"
 #include "support/gate.h"
 #include "support/gate_contexts.h"
 
@@ -17,7 +17,7 @@
 namespace sluice::test {
 namespace {
 
-using engine::LoadSource;
+using streaming::LoadSource;
 
 struct FreeModel {
     void operator()(llama_model *model) const { llama_model_free(model); }
@@ -46,7 +46,7 @@ void expect(const GateConfig &config) {
     ASSERT_TRUE(expected) << expected.error().message;
 }
 
-std::shared_ptr<engine::StreamedModel> streamed(const std::string &path) {
+std::shared_ptr<streaming::StreamedModel> streamed(const std::string &path) {
     for (auto &model : LoadSource::instance().models()) {
         if (model->options.path == path) {
             return model;
@@ -67,7 +67,7 @@ void expect_bytes_of_stock(const GateConfig &config, llama_model *model) {
 void expect_streamed(const std::string &path) {
     const auto model = streamed(path);
     ASSERT_NE(model, nullptr);
-    const ExpertStats stats = engine::expert_stats(*model);
+    const ExpertStats stats = streaming::expert_stats(*model);
     EXPECT_GT(stats.misses, 0U);
     EXPECT_GT(stats.bytes_read, 0U);
     EXPECT_GT(stats.evictions, 0U);
@@ -115,7 +115,7 @@ TEST(FoundLoad, WithRowsComputesTheBytesOfStock) {
     ASSERT_NE(model, nullptr);
     expect_bytes_of_stock(config, model.get());
     expect_streamed(config.model);
-    EXPECT_GT(engine::row_stats(*streamed(config.model)).reads, 0U);
+    EXPECT_GT(streaming::row_stats(*streamed(config.model)).reads, 0U);
 }
 
 TEST(FoundLoad, EndsItsStreamWithTheModel) {
@@ -149,8 +149,8 @@ TEST(FoundLoad, MayComeAfterOneOnPaper) {
 std::string altered_copy(const std::string &path) {
     const std::string copy = scratch_path("altered.gguf");
     std::filesystem::copy_file(path, copy, std::filesystem::copy_options::overwrite_existing);
-    const auto directory = model::GgufDirectory::open(path, false, storage::system_files());
-    for (const model::TensorEntry &entry : (*directory)->tensors()) {
+    const auto directory = gguf::GgufDirectory::open(path, false, platform::system_files());
+    for (const gguf::TensorEntry &entry : (*directory)->tensors()) {
         if (entry.shape[2] > 1) {
             std::fstream file(copy, std::ios::binary | std::ios::in | std::ios::out);
             // Values of q4_K blocks, and no scales, which might become numbers that are none.

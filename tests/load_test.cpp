@@ -1,7 +1,7 @@
 // Loading: dense weights only, names whole afterwards, also when it ends early.
 
-#include "engine/model_state.h"
-#include "storage/memory_facts.h"
+#include "platform/memory_facts.h"
+#include "session/model_state.h"
 #include "support/gate.h"
 #include "support/gate_prompt.h"
 
@@ -54,7 +54,7 @@ TEST(Loading, PeakMemoryHoldsNoExperts) {
     if (kShadowMemory) {
         GTEST_SKIP() << "a sanitizer's own memory hides the program's";
     }
-    const auto before = storage::read_process_memory().resident;
+    const auto before = platform::read_process_memory().resident;
     auto model = Model::load({.path = embedded(), .stream = StreamMode::Force});
     ASSERT_TRUE(model) << model.error().message;
     ASSERT_TRUE(before && model->info().load_peak_bytes);

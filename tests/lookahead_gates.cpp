@@ -1,7 +1,7 @@
 // Byte identity where the next layer's experts are guessed, and where the cache begins with an earlier run's.
 
-#include "engine/model_state.h"
 #include "residency/hot_set.h"
+#include "session/model_state.h"
 #include "support/gate.h"
 #include "support/temp_file.h"
 

@@ -1,10 +1,10 @@
 // What changes the text on purpose: only when asked for, only where it says, and always said.
 
-#include "engine/model_state.h"
+#include "session/model_state.h"
 #include "support/gate.h"
-#include "telemetry/perplexity.h"
+#include "tools/perplexity.h"
 
-#include "sluice/route_sink.h"
+#include "residency/route_sink.h"
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST_F(Lossy, RoutesFromElsewhereDecideForTheRouter) {
 }
 
 TEST(Perplexity, OfEvenOddsIsTheNumberOfTokens) {
-    telemetry::Perplexity perplexity;
+    tools::Perplexity perplexity;
     const std::vector<float> even(50, 3.0F);
     perplexity.add(even, 7);
     perplexity.add(even, 49);
@@ -130,7 +130,7 @@ TEST(Perplexity, OfEvenOddsIsTheNumberOfTokens) {
 }
 
 TEST(Perplexity, IsTheGeometricMeanOfWhatEachTokenCost) {
-    telemetry::Perplexity perplexity;
+    tools::Perplexity perplexity;
     perplexity.add(std::vector<float>{std::log(1.0F), std::log(3.0F)}, 0); // 1/4
     perplexity.add(std::vector<float>{std::log(1.0F), std::log(1.0F)}, 1); // 1/2
     EXPECT_NEAR(perplexity.value(), std::sqrt(8.0), 1e-6);

@@ -1,9 +1,9 @@
 // Made models in stock llama.cpp: they load, decode, and route their tokens to many experts.
-#include "model/make_model.h"
+#include "tools/make_model.h"
 
-#include "model/gguf_directory.h"
-#include "model/make_model_weights.h"
+#include "gguf/gguf_directory.h"
 #include "support/temp_file.h"
+#include "tools/make_model_weights.h"
 
 #include "ggml-backend.h"
 #include "ggml.h"
@@ -20,7 +20,7 @@
 #include <string_view>
 #include <utility>
 
-namespace sluice::model {
+namespace sluice::tools {
 namespace {
 
 using test::ScratchDir;
@@ -145,7 +145,7 @@ TEST_P(EachTinyRecipe, LoadsAndDecodesWithFewLayersAndWithMany) {
                                               {"tiny-hashed", 4}};
     for (const int layers : {least.contains(GetParam()) ? least.at(GetParam()) : 1, 6}) {
         const std::string path = made({.like = GetParam(), .layers = layers}, dir / "model.gguf");
-        const auto directory = GgufDirectory::open(path, false, storage::system_files());
+        const auto directory = gguf::GgufDirectory::open(path, false, platform::system_files());
         ASSERT_TRUE(directory) << directory.error().message;
         EXPECT_EQ((*directory)->header_integer("{arch}.block_count"), layers);
         expect_decodes(path, GetParam());
@@ -180,7 +180,7 @@ TEST(MadeModel, ExpertsOfEveryTypeDecodeInStockLlama) {
         SCOPED_TRACE(type);
         const std::string path =
             made({.like = "tiny-qwen3moe", .layers = 2, .type = type}, dir / "model.gguf");
-        const auto directory = GgufDirectory::open(path, false, storage::system_files());
+        const auto directory = gguf::GgufDirectory::open(path, false, platform::system_files());
         ASSERT_TRUE(directory);
         EXPECT_EQ((*directory)->find("blk.0.ffn_up_exps.weight")->type, i);
         expect_decodes(path, "tiny-qwen3moe");
@@ -315,4 +315,4 @@ TEST(MadeModel, HashedRowsFollowFromATokenAndTheTwoBefore) {
 }
 
 } // namespace
-} // namespace sluice::model
+} // namespace sluice::tools

@@ -1,8 +1,8 @@
 // Made models: the same bytes every time, and whole or not there at all.
-#include "model/make_model.h"
+#include "tools/make_model.h"
 
-#include "model/make_model_recipes.h"
 #include "support/temp_file.h"
+#include "tools/make_model_recipes.h"
 
 #include "ggml.h"
 
@@ -16,7 +16,7 @@
 #include <iterator>
 #include <sys/resource.h>
 
-namespace sluice::model {
+namespace sluice::tools {
 namespace {
 
 using test::ScratchDir;
@@ -345,4 +345,4 @@ TEST(MakeModel, NothingButARegularFileIsReplaced) {
 }
 
 } // namespace
-} // namespace sluice::model
+} // namespace sluice::tools

@@ -1,8 +1,8 @@
 // What a run needs, on paper, against what it then takes.
 
-#include "engine/memory_needs.h"
-#include "engine/model_state.h"
-#include "storage/file.h"
+#include "planning/memory_needs.h"
+#include "platform/file.h"
+#include "session/model_state.h"
 #include "support/gate.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 class Needs : public testing::TestWithParam<const char *> {};
 
 /// Of the banks that some graph uses.
-uint64_t used_expert_bytes(const backend::StreamedStore &store) {
+uint64_t used_expert_bytes(const streaming::StreamedStore &store) {
     uint64_t bytes = 0;
     for (residency::BankId bank = 0; bank < store.banks().size(); ++bank) {
         const bool is_used = store.cache()->has_slots(bank);
@@ -30,9 +30,9 @@ TEST_P(Needs, OnPaperAreThoseOfTheRealRun) {
                              .cache_bytes = uint64_t{64} << 20U,
                              .row_stream = rows};
         const SessionOptions session_options{.context_tokens = 512, .ubatch_tokens = 64, .threads = 2};
-        auto directory = model::GgufDirectory::open(path, true, storage::system_files());
+        auto directory = gguf::GgufDirectory::open(path, true, platform::system_files());
         ASSERT_TRUE(directory);
-        const auto needs = engine::measure_needs(options, session_options, true, **directory);
+        const auto needs = planning::measure_needs(options, session_options, true, **directory);
         ASSERT_TRUE(needs) << needs.error().message;
 
         auto model = Model::load(options);

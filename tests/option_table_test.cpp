@@ -1,12 +1,12 @@
 // The table of streaming options: names, values, environment.
-#include "engine/option_table.h"
+#include "options/option_table.h"
 
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
 
-namespace sluice::engine {
+namespace sluice::options {
 namespace {
 
 using testing::HasSubstr;
@@ -114,4 +114,4 @@ TEST_F(StreamVariables, WithAWrongNameAreNoSilence) {
 }
 
 } // namespace
-} // namespace sluice::engine
+} // namespace sluice::options

@@ -1,11 +1,11 @@
 // Kernels with pages of 4, 16 and 64 KiB: what is given back, mapped and aligned. Larger pages than the
 // system's are pretended.
 
-#include "backend/streaming_device.h"
-#include "engine/model_state.h"
+#include "platform/page_residency.h"
+#include "platform/reserved_memory.h"
 #include "residency/row_window.h"
-#include "storage/page_residency.h"
-#include "storage/reserved_memory.h"
+#include "session/model_state.h"
+#include "streaming/device/streaming_device.h"
 #include "support/expert_cache_fixture.h"
 #include "support/gate.h"
 #include "support/temp_file.h"
@@ -26,8 +26,8 @@ llama_internal_get_tensor_map(const llama_model *model);
 namespace sluice::test {
 namespace {
 
-using storage::MemoryUse;
-using storage::ReservedMemory;
+using platform::MemoryUse;
+using platform::ReservedMemory;
 
 constexpr std::byte kMark{0x5A};
 
@@ -43,14 +43,14 @@ size_t over(const void *address, size_t unit) {
 class PageSize : public testing::TestWithParam<size_t> {
 protected:
     void SetUp() override {
-        if (page_ < storage::system_page_size()) {
-            GTEST_SKIP() << "this system's pages have " << storage::system_page_size() << " bytes";
+        if (page_ < platform::system_page_size()) {
+            GTEST_SKIP() << "this system's pages have " << platform::system_page_size() << " bytes";
         }
         pretended_.emplace(page_);
     }
     const size_t page_ = GetParam();
     const size_t slab_ = std::max(page_, size_t{16} << 10U);
-    std::optional<storage::PretendedPageSize> pretended_;
+    std::optional<platform::PretendedPageSize> pretended_;
 };
 
 TEST_P(PageSize, ASlabIsAPageButNoLessThan16KiB) {
@@ -81,13 +81,13 @@ TEST_P(PageSize, OnlyWholePagesAreGivenBack) {
 
 TEST_P(PageSize, OnlyWholePagesAreMapped) {
     const ScratchDir dir;
-    const auto file = *storage::system_files().open(dir.write_pattern("f", 4 * page_), false);
+    const auto file = *platform::system_files().open(dir.write_pattern("f", 4 * page_), false);
     const auto memory = *ReservedMemory::reserve(4 * page_, MemoryUse::Reserved);
     const size_t half = page_ / 2;
-    EXPECT_FALSE(file->map_over(half, memory.bytes().first(page_), storage::MapAdvice::Normal));
-    EXPECT_FALSE(file->map_over(0, memory.bytes().subspan(half, page_), storage::MapAdvice::Normal));
-    EXPECT_FALSE(file->map_over(0, memory.bytes().first(half), storage::MapAdvice::Normal));
-    ASSERT_TRUE(file->map_over(page_, memory.bytes().subspan(page_, 2 * page_), storage::MapAdvice::Normal));
+    EXPECT_FALSE(file->map_over(half, memory.bytes().first(page_), platform::MapAdvice::Normal));
+    EXPECT_FALSE(file->map_over(0, memory.bytes().subspan(half, page_), platform::MapAdvice::Normal));
+    EXPECT_FALSE(file->map_over(0, memory.bytes().first(half), platform::MapAdvice::Normal));
+    ASSERT_TRUE(file->map_over(page_, memory.bytes().subspan(page_, 2 * page_), platform::MapAdvice::Normal));
     EXPECT_EQ(first_wrong(memory.bytes().subspan(page_, 2 * page_), page_), 2 * page_);
 }
 
@@ -101,7 +101,7 @@ protected:
         if (IsSkipped()) {
             return;
         }
-        file_ = *storage::system_files().open(dir_.write_pattern("rows", 12 * slab_), true);
+        file_ = *platform::system_files().open(dir_.write_pattern("rows", 12 * slab_), true);
         memory_ = *ReservedMemory::reserve(12 * slab_, MemoryUse::Reserved);
         ASSERT_EQ(over(memory_.bytes().data(), slab_) % page_, 0U);
         const size_t lead = (slab_ - over(memory_.bytes().data(), slab_)) % slab_;
@@ -124,14 +124,14 @@ protected:
     static constexpr size_t kResidue = 5000;
     static constexpr size_t kRow = 100;
     ScratchDir dir_;
-    std::unique_ptr<storage::IFile> file_;
+    std::unique_ptr<platform::IFile> file_;
     ReservedMemory memory_;
     residency::RowTable table_;
     std::unique_ptr<storage::IReadEngine> engine_;
 };
 
 TEST_P(RowsBySlab, AreReadAndGivenBackBySlabs) {
-    auto window = *residency::RowWindow::create(2 * slab_ + 1, storage::Access::Direct, *engine_);
+    auto window = *residency::RowWindow::create(2 * slab_ + 1, platform::Access::Direct, *engine_);
     window->add(table_);
     for (uint64_t row = 0; row + kRow <= table_.bytes; row += slab_ / 2) {
         expect_row(*window, row);
@@ -145,14 +145,14 @@ TEST_P(RowsBySlab, AreReadAndGivenBackBySlabs) {
 }
 
 TEST_P(RowsBySlab, AreRefusedAWindowThatHoldsNoSlab) {
-    const auto window = residency::RowWindow::create(slab_ - 1, storage::Access::Direct, *engine_);
+    const auto window = residency::RowWindow::create(slab_ - 1, platform::Access::Direct, *engine_);
     ASSERT_FALSE(window);
     EXPECT_NE(window.error().message.find("a slab of " + std::to_string(slab_)), std::string::npos)
         << window.error().message;
 }
 
 TEST_P(RowsBySlab, AreMappedWholeIfMemoryIsShort) {
-    auto window = *residency::RowWindow::create(slab_, storage::Access::Direct, *engine_);
+    auto window = *residency::RowWindow::create(slab_, platform::Access::Direct, *engine_);
     window->add(table_);
     const auto how = window->materialize(0, slab_);
     ASSERT_TRUE(how) << how.error().message;
@@ -168,15 +168,15 @@ protected:
     SlotsByPage() : ExpertCacheFixture(size_t{80} << 10U) {}
 
     double bytes_in_memory(std::span<const std::byte> range) {
-        const std::array<storage::ByteRange, 1> ranges{storage::ByteRange(range.data(), range.size())};
-        const auto share = storage::sample_residency(ranges, 4096).resident;
+        const std::array<platform::ByteRange, 1> ranges{platform::ByteRange(range.data(), range.size())};
+        const auto share = platform::sample_residency(ranges, 4096).resident;
         return share ? *share * static_cast<double>(range.size()) : -1;
     }
 };
 
 TEST_P(SlotsByPage, PagesThatSlotsShareGoBackWithTheLastOfThem) {
     constexpr size_t kPage = size_t{64} << 10U;
-    const storage::PretendedPageSize pretended(kPage);
+    const platform::PretendedPageSize pretended(kPage);
     make_cache(8);
     const std::byte *first = nullptr;
     for (uint32_t expert = 0; expert < 8; ++expert) {
@@ -193,7 +193,7 @@ TEST_P(SlotsByPage, PagesThatSlotsShareGoBackWithTheLastOfThem) {
         << "of both ends of what is left, and of the last slot";
 }
 
-INSTANTIATE_TEST_SUITE_P(Access, SlotsByPage, testing::Values(storage::Access::Buffered), access_name);
+INSTANTIATE_TEST_SUITE_P(Access, SlotsByPage, testing::Values(platform::Access::Buffered), access_name);
 
 // -- whole models
 
@@ -207,13 +207,13 @@ TEST_P(ModelByPage, WeightsInStreamedBuffersLieAsInTheFileAndAtWholePages) {
                               .row_window_bytes = slab_,
                               .repack = false});
     ASSERT_TRUE(model) << model.error().message;
-    EXPECT_EQ(ggml_backend_buft_get_alignment(backend::streamed_buffer_type()), slab_);
-    backend::StreamedStore &store = *model->state().streamed->store;
+    EXPECT_EQ(ggml_backend_buft_get_alignment(streaming::streamed_buffer_type()), slab_);
+    streaming::StreamedStore &store = *model->state().streamed->store;
     const auto ranges = store.mapped_ranges();
     ASSERT_FALSE(ranges.empty());
     size_t looked_at = 0;
     for (const auto &[name, tensor] : llama_internal_get_tensor_map(model->state().llama.get())) {
-        if (const backend::StreamedTensor *weight = store.find(tensor)) {
+        if (const streaming::StreamedTensor *weight = store.find(tensor)) {
             EXPECT_EQ(over(weight->data, slab_), weight->offset % slab_) << name;
             ++looked_at;
         }

@@ -1,6 +1,6 @@
 // What a plan says would help: it must, on imagined machines.
 
-#include "engine/run_planner.h"
+#include "planning/run_planner.h"
 #include "support/imagined_model.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 #include <regex>
 #include <string>
 
-namespace sluice::engine {
+namespace sluice::planning {
 namespace {
 
 using test::decided;
@@ -195,4 +195,4 @@ TEST(SmallCache, WhereTheMachineHasTooLittleItIsSaidHowMuchItWouldTake) {
 }
 
 } // namespace
-} // namespace sluice::engine
+} // namespace sluice::planning

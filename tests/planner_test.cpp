@@ -1,10 +1,10 @@
 // Which mode and how large a cache, on machines that are only imagined.
 
-#include "engine/planner.h"
+#include "session/planner.h"
 
 #include <gtest/gtest.h>
 
-namespace sluice::engine {
+namespace sluice::session {
 
 using residency::auto_cache_bytes;
 using residency::CacheFacts;
@@ -104,7 +104,7 @@ TEST(SystemFloor, InAGroupIsNoMoreThanAShareOfIt) {
 }
 
 TEST(BoundingGroup, IsTheOneThatAllowsLessThanTheMachine) {
-    using storage::GroupMemory;
+    using platform::GroupMemory;
     const GroupMemory small{.limit = 200 * kMiB, .usage = kMiB};
     EXPECT_EQ(bounding_group_limit({.available = kGiB}), std::nullopt);
     EXPECT_EQ(bounding_group_limit({.groups = {small}}), 200 * kMiB);
@@ -124,4 +124,4 @@ TEST(AutoCache, InASmallGroupLeavesAShareOfTheGroup) {
 }
 
 } // namespace
-} // namespace sluice::engine
+} // namespace sluice::session

@@ -1,11 +1,11 @@
 // Byte identity while memory is taken away and given back: whatever happens to the cache between tokens, not
 // a logit changes.
 
-#include "engine/model_state.h"
-#include "model/make_model.h"
+#include "session/model_state.h"
 #include "support/gate.h"
 #include "support/memory_group.h"
 #include "support/temp_file.h"
+#include "tools/make_model.h"
 
 #include <cerrno>
 #include <chrono>
@@ -81,7 +81,7 @@ TEST(Resized, CacheOfSlotsOfSeveralSizes) {
 // Nobody else's slices are in the class: what the second step left there must not keep the first one waiting.
 TEST(Resized, OneLayerWhoseSlotsAllHoldSlicesOfItsLastStep) {
     const auto model =
-        model::make_model({.like = "tiny-qwen3moe", .layers = 1}, scratch_path("one-layer.gguf"), {});
+        tools::make_model({.like = "tiny-qwen3moe", .layers = 1}, scratch_path("one-layer.gguf"), {});
     ASSERT_TRUE(model) << model.error().message;
     GateConfig config{
         .model = *model, .cache = CacheSize::Everything, .policy = CachePolicy::Lru, .prompt = 3 * 64};

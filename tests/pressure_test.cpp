@@ -242,7 +242,7 @@ TEST_P(Pressure, LooksNoOftenerThanAskedTo) {
     EXPECT_EQ(looks_, 1) << "the one when it was made";
 }
 
-INSTANTIATE_TEST_SUITE_P(Access, Pressure, testing::Values(storage::Access::Buffered), test::access_name);
+INSTANTIATE_TEST_SUITE_P(Access, Pressure, testing::Values(platform::Access::Buffered), test::access_name);
 
 } // namespace
 } // namespace sluice::residency

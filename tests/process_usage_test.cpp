@@ -1,13 +1,13 @@
 // What a process is told about its own cost.
 
-#include "storage/process_usage.h"
-#include "storage/reserved_memory.h"
+#include "platform/process_usage.h"
+#include "platform/reserved_memory.h"
 #include "support/temp_file.h"
 
 #include <gtest/gtest.h>
 #include <vector>
 
-namespace sluice::storage {
+namespace sluice::platform {
 namespace {
 
 TEST(ProcessUsage, TouchedPagesAreMinorFaultsAndUsedTimeIsProcessorTime) {
@@ -50,4 +50,4 @@ TEST(ProcessUsage, WhatTheSystemDoesNotTellIsEmpty) {
 }
 
 } // namespace
-} // namespace sluice::storage
+} // namespace sluice::platform

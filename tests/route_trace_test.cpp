@@ -1,9 +1,9 @@
 // Routing traces: reading them, writing them, and replaying them through the policies.
 
-#include "residency/eviction_policy.h"
+#include "options/cache_policy.h"
 #include "support/temp_file.h"
-#include "telemetry/replay.h"
 #include "telemetry/route_trace.h"
+#include "tools/replay.h"
 
 #include <algorithm>
 #include <bit>
@@ -53,7 +53,7 @@ TEST(RouteTrace, PrefillLinesOfOneLayerAreTheTokensOfOneDecision) {
 TEST(RouteTrace, FactsCountTokensWhereTheLayerNumberStopsGrowing) {
     const RouteTrace trace =
         parsed("3 4\n0 0 3 1 2\n0 1 1 2\n0 0 1 0\n0 1 0\n1 0 1 2\n1 1 3\n1 0 1 2\n1 1 3\n1 1 2\n");
-    const TraceFacts facts = trace_facts(trace);
+    const tools::TraceFacts facts = tools::trace_facts(trace);
     EXPECT_EQ(facts.prefill_passes, 2U);
     EXPECT_EQ(facts.decoded_tokens, 3U);
     EXPECT_EQ(facts.cycle_slots, 3U)
@@ -185,14 +185,14 @@ RouteTrace lifelike_trace(uint32_t layers, uint32_t experts, uint32_t per_token,
 
 TEST(Replay, LruHitsNothingBelowACycle) {
     const RouteTrace trace = lifelike_trace(8, 32, 4, 60, 1);
-    EXPECT_EQ(replay(trace, CachePolicy::Lru, 28).decode_hits, 0U) << "one layer's experts too few";
-    EXPECT_GT(replay(trace, CachePolicy::Lru, 32).decode_hits, 0U);
-    EXPECT_GT(replay(trace, CachePolicy::NextUse, 16).decode_hits, 0U);
+    EXPECT_EQ(tools::replay(trace, CachePolicy::Lru, 28).decode_hits, 0U) << "one layer's experts too few";
+    EXPECT_GT(tools::replay(trace, CachePolicy::Lru, 32).decode_hits, 0U);
+    EXPECT_GT(tools::replay(trace, CachePolicy::NextUse, 16).decode_hits, 0U);
 }
 
 TEST(Replay, EveryAskIsCountedInItsPhase) {
     const RouteTrace trace = parsed("1 8\n0 0 1 2\n0 0 2 3\n1 0 3 4\n1 0 3 5\n");
-    const ReplayCounts counts = replay(trace, CachePolicy::Lru, 8);
+    const tools::ReplayCounts counts = tools::replay(trace, CachePolicy::Lru, 8);
     EXPECT_EQ(counts.prefill_asks, 3U) << "a union";
     EXPECT_EQ(counts.prefill_hits, 0U);
     EXPECT_EQ(counts.decode_asks, 4U);
@@ -201,8 +201,8 @@ TEST(Replay, EveryAskIsCountedInItsPhase) {
 
 TEST(Replay, ADecisionLargerThanTheCacheIsServedInWaves) {
     const RouteTrace trace = parsed("1 8\n0 0 0 1 2 3 4 5\n0 0 6 7\n1 0 6 7\n");
-    for (const CachePolicy policy : residency::all_policies()) {
-        const ReplayCounts counts = replay(trace, policy, 2);
+    for (const CachePolicy policy : options::all_policies()) {
+        const tools::ReplayCounts counts = tools::replay(trace, policy, 2);
         EXPECT_EQ(counts.prefill_asks, 8U);
         EXPECT_EQ(counts.decode_hits, 2U) << "those of the last wave are still there";
     }
@@ -217,11 +217,12 @@ TEST(Replay, ACacheOfEverythingMissesEachExpertOnce) {
         }
     }
     for (const size_t slots : {size_t{64}, SIZE_MAX}) {
-        for (const CachePolicy policy : residency::all_policies()) {
-            const ReplayCounts counts = replay(trace, policy, slots);
+        for (const CachePolicy policy : options::all_policies()) {
+            const tools::ReplayCounts counts = tools::replay(trace, policy, slots);
             EXPECT_EQ(counts.decode_asks - counts.decode_hits, distinct.size());
         }
-        EXPECT_EQ(replay_optimum(trace, slots).decode_asks - replay_optimum(trace, slots).decode_hits,
+        EXPECT_EQ(tools::replay_optimum(trace, slots).decode_asks -
+                      tools::replay_optimum(trace, slots).decode_hits,
                   distinct.size());
     }
 }
@@ -230,9 +231,9 @@ TEST(Replay, NoPolicyBeatsTheOptimum) {
     for (uint32_t seed = 0; seed < 20; ++seed) {
         const RouteTrace trace = lifelike_trace(3, 12, 3, 40, seed);
         for (const size_t slots : {1U, 2U, 5U, 9U, 14U, 20U}) {
-            const uint64_t best = replay_optimum(trace, slots).decode_hits;
-            for (const CachePolicy policy : residency::all_policies()) {
-                EXPECT_LE(replay(trace, policy, slots).decode_hits, best);
+            const uint64_t best = tools::replay_optimum(trace, slots).decode_hits;
+            for (const CachePolicy policy : options::all_policies()) {
+                EXPECT_LE(tools::replay(trace, policy, slots).decode_hits, best);
             }
         }
     }
@@ -283,7 +284,7 @@ TEST(Replay, TheOptimumIsTheBestOfAllChoices) {
     for (uint32_t seed = 0; seed < 30; ++seed) {
         const RouteTrace trace = lifelike_trace(1, 6, 1 + seed % 3, 9, seed);
         for (int slots = 1; slots <= 5; ++slots) {
-            EXPECT_EQ(replay_optimum(trace, static_cast<size_t>(slots)).decode_hits,
+            EXPECT_EQ(tools::replay_optimum(trace, static_cast<size_t>(slots)).decode_hits,
                       static_cast<uint64_t>(Exhaustive(trace, slots).best()))
                 << "seed " << seed << ", " << slots << " slots";
         }
@@ -294,10 +295,10 @@ TEST(Replay, NextUseIsBehindNoOtherPolicyOnLifelikeTraces) {
     for (uint32_t seed = 0; seed < 5; ++seed) {
         const RouteTrace trace = lifelike_trace(16, 64, 4, 120, seed);
         for (const size_t slots : {48U, 64U, 96U, 128U, 256U}) {
-            const uint64_t hits = replay(trace, CachePolicy::NextUse, slots).decode_hits;
+            const uint64_t hits = tools::replay(trace, CachePolicy::NextUse, slots).decode_hits;
             for (const CachePolicy other : {CachePolicy::Lru, CachePolicy::Lfu}) {
                 // With exactly one cycle LRU keeps the last token's experts, the best that can be done here.
-                EXPECT_GE(hits * 1.005, replay(trace, other, slots).decode_hits) << slots;
+                EXPECT_GE(hits * 1.005, tools::replay(trace, other, slots).decode_hits) << slots;
             }
         }
     }

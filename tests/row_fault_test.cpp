@@ -1,7 +1,7 @@
 // What a session does when storage misbehaves while it reads rows.
 
-#include "engine/model_state.h"
 #include "residency/row_source.h"
+#include "session/model_state.h"
 #include "support/fault_file.h"
 #include "support/gate.h"
 #include "support/gate_prompt.h"
@@ -14,20 +14,20 @@
 namespace sluice::test {
 namespace {
 
-using storage::Access;
-using storage::FaultFileSystem;
-using storage::FaultPlan;
+using platform::Access;
+using platform::FaultFileSystem;
+using platform::FaultPlan;
 
 /// A dense model whose only reads through us are of rows, in a window of one slab.
 class FaultyRows : public testing::Test {
 protected:
     void SetUp() override {
         path_ = tiny_model("tiny-gemma-dense");
-        auto state = engine::load_model({.path = path_,
-                                         .stream = StreamMode::Force,
-                                         .row_stream = true,
-                                         .row_window_bytes = residency::slab_bytes()},
-                                        files_);
+        auto state = session::load_model({.path = path_,
+                                          .stream = StreamMode::Force,
+                                          .row_stream = true,
+                                          .row_window_bytes = residency::slab_bytes()},
+                                         files_);
         ASSERT_TRUE(state) << state.error().message;
         model_.emplace(Model::from_state(std::move(*state)));
         auto session = Session::create(*model_, {.context_tokens = 256, .ubatch_tokens = 64, .threads = 2});

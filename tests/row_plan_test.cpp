@@ -15,7 +15,7 @@ protected:
               .cache_bytes = uint64_t{64} << 20U,
               .row_stream = true,
               .row_window_bytes = residency::slab_bytes()},
-             backend::Role::Rows);
+             streaming::Role::Rows);
     }
 
     /// The table's bytes from the file, in a plain CPU buffer.
@@ -102,7 +102,7 @@ TEST_F(OwnGather, RowOutsideTheTableFailsTheGraphOnly) {
     ggml_tensor *gathered = ggml_get_rows(context_.get(), weight_, flat_ids());
     for (const int32_t wrong : {-1, static_cast<int32_t>(weight_->ne[1])}) {
         EXPECT_EQ(compute(gathered, {1, wrong, 2, 3}, backend_.get()), GGML_STATUS_FAILED);
-        const auto error = backend::take_backend_error(backend_.get());
+        const auto error = streaming::take_backend_error(backend_.get());
         ASSERT_TRUE(error);
         EXPECT_NE(error->message.find("row " + std::to_string(wrong)), std::string::npos) << error->message;
     }

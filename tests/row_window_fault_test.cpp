@@ -16,8 +16,8 @@
 namespace sluice::residency {
 namespace {
 
+using platform::Access;
 using std::chrono::milliseconds;
-using storage::Access;
 
 using test::Allocations;
 using test::FailingAllocation;

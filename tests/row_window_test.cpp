@@ -9,7 +9,7 @@
 namespace sluice::residency {
 namespace {
 
-using storage::Access;
+using platform::Access;
 
 class RowWindowTest : public RowWindowFixture {};
 

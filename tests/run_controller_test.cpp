@@ -1,6 +1,6 @@
 // What a run settles on, by scripted times of tokens.
 
-#include "backend/run_controller.h"
+#include "streaming/runtime/run_controller.h"
 
 #include <cmath>
 #include <functional>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-namespace sluice::backend {
+namespace sluice::streaming {
 namespace {
 
 using testing::HasSubstr;
@@ -230,4 +230,4 @@ TEST(RunController, WithNothingToDecideItTriesNothing) {
 }
 
 } // namespace
-} // namespace sluice::backend
+} // namespace sluice::streaming

@@ -1,8 +1,8 @@
 // What is decided for a run, on machines and models that are only imagined.
 
-#include "engine/planner.h"
-#include "engine/run_planner.h"
-#include "storage/memory_facts.h"
+#include "planning/run_planner.h"
+#include "platform/memory_facts.h"
+#include "session/planner.h"
 #include "support/imagined_model.h"
 #include "telemetry/plan_text.h"
 
@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace sluice::engine {
+namespace sluice::planning {
 namespace {
 
 using test::decided;
@@ -67,13 +67,13 @@ TEST(RunPlan, WhatRunsForLongHoldsWhatFits) {
 }
 
 /// The facts of a machine whose /proc and /sys say `memory`.
-PlanFacts facts_of(const storage::MemoryFacts &memory) {
+PlanFacts facts_of(const platform::MemoryFacts &memory) {
     return {.has_experts = true,
-            .usable_memory = storage::usable_memory(memory),
-            .group_limit = bounding_group_limit(memory)};
+            .usable_memory = platform::usable_memory(memory),
+            .group_limit = residency::bounding_group_limit(memory)};
 }
 
-uint64_t budget_of(const storage::MemoryFacts &memory) {
+uint64_t budget_of(const platform::MemoryFacts &memory) {
     return *decided({}, facts_of(memory)).budget_bytes;
 }
 
@@ -98,7 +98,7 @@ TEST(RunPlan, PhoneOf8GiBThatOthersUseShrinksUbatchBeforeContext) {
 
 TEST(RunPlan, ContainerIsHeldToWhatItsLimitLeaves) {
     // Whichever version of control groups it is, the facts look the same: storage_memory_test reads both.
-    const storage::MemoryFacts container{
+    const platform::MemoryFacts container{
         .total = 64 * kGiB, .available = 50 * kGiB, .groups = {{.limit = 6 * kGiB, .usage = 2 * kGiB}}};
     EXPECT_EQ(budget_of(container), 4 * kGiB - 256 * kMiB);
 }
@@ -122,7 +122,7 @@ TEST(RunPlan, SmallGroupIsHeldToAllButAShareOfItself) {
                      .context_per_1024 = kMiB,
                      .compute_per_512 = 3 * kMiB,
                      .program = 10 * kMiB};
-    const storage::MemoryFacts memory{
+    const platform::MemoryFacts memory{
         .total = 64 * kGiB, .available = 50 * kGiB, .groups = {{.limit = 200 * kMiB, .usage = kMiB}}};
     const RunPlan plan = decided({}, facts_of(memory), tiny);
     EXPECT_EQ(*plan.model.cache_bytes, 14 * kMiB) << "it fits";
@@ -465,4 +465,4 @@ TEST(RunPlanReading, WhatHasNoEffectIsSaid) {
 }
 
 } // namespace
-} // namespace sluice::engine
+} // namespace sluice::planning

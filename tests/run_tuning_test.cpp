@@ -1,14 +1,14 @@
 // What a run sets while it tries things, and what it says of it meanwhile.
 
-#include "backend/run_tuning.h"
-#include "model/gguf_directory.h"
+#include "gguf/gguf_directory.h"
+#include "streaming/runtime/run_tuning.h"
 #include "support/cli.h"
 
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
 
-namespace sluice::backend {
+namespace sluice::streaming {
 namespace {
 
 using storage::ReadEngineKind;
@@ -17,15 +17,15 @@ using storage::SwitchedReadEngine;
 class Tuning : public ::testing::Test {
 protected:
     void SetUp() override {
-        directory_ = *model::GgufDirectory::open(test::embedded(), false, storage::system_files());
-        store_ = *StreamedStore::create(*directory_, {.access = storage::Access::Buffered, .dry = true});
+        directory_ = *gguf::GgufDirectory::open(test::embedded(), false, platform::system_files());
+        store_ = *StreamedStore::create(*directory_, {.access = platform::Access::Buffered, .dry = true});
         std::string note;
         reads_ = *SwitchedReadEngine::create({.kind = ReadEngineKind::Threads, .lanes = 2}, note);
     }
 
     RunTuning tuning(const TuningOptions &given) { return {store_.get(), reads_.get(), given, 0}; }
 
-    std::unique_ptr<model::GgufDirectory> directory_;
+    std::unique_ptr<gguf::GgufDirectory> directory_;
     std::unique_ptr<StreamedStore> store_;
     std::unique_ptr<SwitchedReadEngine> reads_;
 };
@@ -57,4 +57,4 @@ TEST_F(Tuning, WhatIsGivenIsSaid) {
 }
 
 } // namespace
-} // namespace sluice::backend
+} // namespace sluice::streaming

@@ -1,9 +1,9 @@
 // Settings that change while a model computes: its bytes stay those of stock, and what was asked for is in
 // force.
 
-#include "backend/stream_runtime.h"
-#include "engine/model_state.h"
+#include "session/model_state.h"
 #include "streamed_models.h"
+#include "streaming/runtime/stream_runtime.h"
 #include "support/gate.h"
 #include "support/gate_contexts.h"
 
@@ -30,8 +30,8 @@ protected:
         model_.emplace(std::move(*model));
     }
 
-    backend::StreamRuntime &runtime() { return *model_->state().streamed->runtime; }
-    backend::StreamedStore &store() { return *model_->state().streamed->store; }
+    streaming::StreamRuntime &runtime() { return *model_->state().streamed->runtime; }
+    streaming::StreamedStore &store() { return *model_->state().streamed->store; }
 
     std::vector<float> decode() {
         std::vector<float> logits;

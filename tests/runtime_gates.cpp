@@ -1,7 +1,7 @@
 // Byte identity for contexts that llama.cpp makes by itself: no session ever touches the model, so whatever a
 // context needs comes from below.
 
-#include "engine/model_state.h"
+#include "session/model_state.h"
 #include "support/gate.h"
 #include "support/gate_contexts.h"
 
@@ -36,7 +36,7 @@ void expect_same(const std::vector<float> &stock, const std::vector<float> &stre
 }
 
 void expect_streamed(Model &model) {
-    const engine::ModelState &state = model.state();
+    const session::ModelState &state = model.state();
     ASSERT_NE(state.streamed->store->cache(), nullptr);
     const residency::ExpertCounters counters = state.streamed->store->cache()->counters();
     EXPECT_GT(counters.misses, 0U);
@@ -45,7 +45,7 @@ void expect_streamed(Model &model) {
     EXPECT_GT(counters.rereads, 0U);
     EXPECT_EQ(counters.errors, 0U);
     EXPECT_EQ(state.streamed->store->counters.materialized, 0U);
-    EXPECT_FALSE(state.streamed->runtime->last_error());
+    EXPECT_FALSE(state.streamed->store->last_error());
 }
 
 class OwnContexts : public testing::TestWithParam<std::tuple<BatchKind, Decides>> {};
@@ -145,7 +145,7 @@ TEST(OwnContext, CacheThatIsTooSmallFailsTheGraphAndTheModelSaysWhy) {
     std::vector<float> logits;
     GateSequence sequence(model->state().llama.get(), 64, 2, logits);
     EXPECT_FALSE(sequence.prompt(0, 4));
-    EXPECT_TRUE(model->state().streamed->runtime->last_error());
+    EXPECT_TRUE(model->state().streamed->store->last_error());
 }
 
 } // namespace

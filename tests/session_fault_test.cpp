@@ -3,7 +3,7 @@
 #include "support/gate_prompt.h"
 #include "support/own_graph.h"
 
-#include "sluice/route_sink.h"
+#include "residency/route_sink.h"
 
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -181,7 +181,7 @@ protected:
               .cache_bytes = uint64_t{64} << 20U,
               .cache_policy = GetParam().first,
               .repack_experts = GetParam().second},
-             backend::Role::Experts);
+             streaming::Role::Experts);
     }
 };
 

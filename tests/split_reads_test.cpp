@@ -24,7 +24,7 @@ protected:
                 .offset = offset,
                 .into = buffers_.back(),
                 .needed = needed,
-                .access = Access::Buffered,
+                .access = platform::Access::Buffered,
                 .done = [this](const Status &status) {
                     ++ended_;
                     last_ = status;
@@ -32,9 +32,10 @@ protected:
     }
 
     test::ScratchDir dir_;
-    std::shared_ptr<FaultPlan> plan_ = std::make_shared<FaultPlan>();
-    FaultFileSystem files_{plan_};
-    std::unique_ptr<IFile> file_ = std::move(*files_.open(dir_.write_pattern("f", 16 * kSmall), false));
+    std::shared_ptr<platform::FaultPlan> plan_ = std::make_shared<platform::FaultPlan>();
+    platform::FaultFileSystem files_{plan_};
+    std::unique_ptr<platform::IFile> file_ =
+        std::move(*files_.open(dir_.write_pattern("f", 16 * kSmall), false));
     std::vector<std::vector<std::byte>> buffers_;
     int ended_ = 0;
     Status last_;

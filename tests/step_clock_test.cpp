@@ -1,12 +1,12 @@
 // What counts as being held up: only the time in which no thread multiplies.
 
-#include "backend/step_clock.h"
+#include "streaming/compute/step_clock.h"
 
 #include <atomic>
 #include <gtest/gtest.h>
 #include <thread>
 
-namespace sluice::backend {
+namespace sluice::streaming {
 namespace {
 
 constexpr auto moment = std::chrono::milliseconds(5);
@@ -104,4 +104,4 @@ TEST(OneThread, EveryWaitOfItCounts) {
 }
 
 } // namespace
-} // namespace sluice::backend
+} // namespace sluice::streaming

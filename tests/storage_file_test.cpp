@@ -1,7 +1,7 @@
 // What opening and reading model files promises, on a real disk and with faults put in.
-#include "storage/file.h"
+#include "platform/file.h"
 
-#include "storage/reserved_memory.h"
+#include "platform/reserved_memory.h"
 #include "support/fault_file.h"
 #include "support/temp_file.h"
 
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace sluice::storage {
+namespace sluice::platform {
 namespace {
 
 using test::first_wrong;
@@ -399,4 +399,4 @@ TEST(FaultPlan, CountsMatchingReadsOnlyAndStrikesTheNth) {
 }
 
 } // namespace
-} // namespace sluice::storage
+} // namespace sluice::platform

@@ -1,13 +1,13 @@
 // What mapping a file over reserved memory promises, and what it refuses.
-#include "storage/file.h"
+#include "platform/file.h"
 
-#include "storage/reserved_memory.h"
+#include "platform/reserved_memory.h"
 #include "support/temp_file.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
 
-namespace sluice::storage {
+namespace sluice::platform {
 namespace {
 
 using test::first_wrong;
@@ -115,4 +115,4 @@ TEST_F(MapOver, AFailureNamesItsCauseAndLeavesUsableMemory) {
 }
 
 } // namespace
-} // namespace sluice::storage
+} // namespace sluice::platform

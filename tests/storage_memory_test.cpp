@@ -1,6 +1,6 @@
 // What reserved memory promises, and how a machine's memory facts are read, on faked and on this machine.
-#include "storage/memory_facts.h"
-#include "storage/reserved_memory.h"
+#include "platform/memory_facts.h"
+#include "platform/reserved_memory.h"
 
 #include "support/temp_file.h"
 
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace sluice::storage {
+namespace sluice::platform {
 namespace {
 
 using test::ScratchDir;
@@ -286,4 +286,4 @@ TEST(ThisMachine, ReportsPlausibleNumbers) {
 }
 
 } // namespace
-} // namespace sluice::storage
+} // namespace sluice::platform

@@ -1,7 +1,7 @@
 // What every background reader promises: each request answered once, in order, and nothing lost at the end.
 #include "storage/read_engine.h"
 
-#include "storage/reserved_memory.h"
+#include "platform/reserved_memory.h"
 #include "support/fault_file.h"
 #include "support/temp_file.h"
 
@@ -22,18 +22,18 @@ using test::first_wrong;
 using test::ScratchDir;
 
 /// A file without bytes of its own that calls `on_read` with each offset and fills in the pattern.
-class CallbackFile final : public IFile {
+class CallbackFile final : public platform::IFile {
 public:
     explicit CallbackFile(std::function<void(uint64_t)> on_read) : on_read_(std::move(on_read)) {}
 
-    Result<size_t> read_at(uint64_t offset, std::span<std::byte> into, Access) override {
+    Result<size_t> read_at(uint64_t offset, std::span<std::byte> into, platform::Access) override {
         on_read_(offset);
         for (size_t i = 0; i < into.size(); ++i) {
             into[i] = test::pattern(offset + i);
         }
         return into.size();
     }
-    Status map_over(uint64_t, std::span<std::byte>, MapAdvice) override {
+    Status map_over(uint64_t, std::span<std::byte>, platform::MapAdvice) override {
         return fail(ErrorCode::Unsupported, "there is no file to map");
     }
     [[nodiscard]] uint64_t size() const override { return UINT64_MAX; }
@@ -92,7 +92,7 @@ TEST_P(ReadEngine, EveryRequestIsAnsweredOnceWithItsBytes) {
     constexpr size_t count = 500;
     constexpr size_t length = 700;
     const ScratchDir dir;
-    const auto file = system_files().open(dir.write_pattern("model", count * 512), false).value();
+    const auto file = platform::system_files().open(dir.write_pattern("model", count * 512), false).value();
     std::vector<std::byte> memory(count * length);
     std::vector<std::atomic<int>> answers(count);
     std::latch finished(count);
@@ -105,7 +105,7 @@ TEST_P(ReadEngine, EveryRequestIsAnsweredOnceWithItsBytes) {
                                 .offset = i * 512,
                                 .into = std::span(memory).subspan(i * length, length),
                                 .needed = needed,
-                                .access = Access::Buffered,
+                                .access = platform::Access::Buffered,
                                 .done = [&, i](Status status) {
                                     EXPECT_TRUE(status) << status.error().message;
                                     ++answers[i];
@@ -232,8 +232,8 @@ TEST_P(ReadEngine, ManyThreadsMaySubmitAtOnce) {
 
 TEST_P(ReadEngine, AFailedReadReachesItsCallbackAndOthersGoOn) {
     const ScratchDir dir;
-    const auto plan = std::make_shared<FaultPlan>();
-    FaultFileSystem files{plan};
+    const auto plan = std::make_shared<platform::FaultPlan>();
+    platform::FaultFileSystem files{plan};
     const auto file = files.open(dir.write_pattern("model", 8192), false).value();
     plan->add({.nth = 2, .error_number = EIO});
     std::vector<std::byte> memory(size_t{3} * 64);
@@ -273,21 +273,22 @@ TEST_P(ReadEngine, ARequestWithoutAFileFails) {
 
 TEST_P(ReadEngine, DirectReadsCountTheirPaddingAndFallbacks) {
     const ScratchDir dir;
-    const auto plan = std::make_shared<FaultPlan>();
-    FaultFileSystem files{plan};
+    const auto plan = std::make_shared<platform::FaultPlan>();
+    platform::FaultFileSystem files{plan};
     const auto file = files.open(dir.write_pattern("model", 10000), true).value();
     if (!file->direct_trusted()) {
         GTEST_SKIP() << file->direct_refusal();
     }
-    const ReservedMemory memory = ReservedMemory::reserve(12288, MemoryUse::Reserved).value();
-    plan->add({.nth = 2, .only = Access::Direct, .error_number = EINVAL});
+    const platform::ReservedMemory memory =
+        platform::ReservedMemory::reserve(12288, platform::MemoryUse::Reserved).value();
+    plan->add({.nth = 2, .only = platform::Access::Direct, .error_number = EINVAL});
     auto engine = engine_of(1);
     std::latch finished(2);
     for (int i = 0; i < 2; ++i) {
         submit_one(*engine, {.file = file.get(),
                              .into = memory.bytes(),
                              .needed = 10000,
-                             .access = Access::Direct,
+                             .access = platform::Access::Direct,
                              .done = [&](const Status &status) {
                                  EXPECT_TRUE(status);
                                  EXPECT_EQ(first_wrong(memory.bytes().first(10000), 0), 10000u);

@@ -17,7 +17,7 @@ protected:
         std::filesystem::copy_file(tiny_model("tiny-qwen3moe", "q8_0"), copy_,
                                    std::filesystem::copy_options::overwrite_existing);
         load({.path = copy_, .stream = StreamMode::Force, .cache_bytes = uint64_t{64} << 20U},
-             backend::Role::Experts);
+             streaming::Role::Experts);
         product_ = ggml_mul_mat_id(context_.get(), weight_, input_, ids_);
     }
     void TearDown() override { std::filesystem::remove(copy_); }
@@ -79,7 +79,7 @@ TEST_F(StreamedWeights, ThatCannotBeReadAreNoNumbersAndAnError) {
     std::vector<std::byte> slice(weight_->nb[2], std::byte{1});
     ggml_backend_tensor_get(weight_, slice.data(), 0, slice.size());
     EXPECT_THAT(slice, testing::Each(std::byte{0xFF}));
-    const auto error = model_->state().streamed->runtime->last_error();
+    const auto error = model_->state().streamed->store->last_error();
     ASSERT_TRUE(error);
     EXPECT_THAT(error->message, testing::HasSubstr(weight_->name));
 }

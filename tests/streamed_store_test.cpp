@@ -1,12 +1,12 @@
 // Who hides the names of tensors while a model loads, who puts them back, and when: on every way out of a
 // load.
 
-#include "backend/hidden_names.h"
-#include "backend/load_target.h"
-#include "backend/streaming_device.h"
-#include "engine/llama_log.h"
-#include "engine/model_state.h"
-#include "engine/paper_model.h"
+#include "planning/paper_model.h"
+#include "session/llama_log.h"
+#include "session/model_state.h"
+#include "streaming/device/streaming_device.h"
+#include "streaming/weights/hidden_names.h"
+#include "streaming/weights/load_target.h"
 
 #include "ggml-alloc.h"
 
@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-namespace sluice::backend {
+namespace sluice::streaming {
 namespace {
 
 struct Free {
@@ -92,7 +92,7 @@ class StoreNames : public testing::Test {
 protected:
     void SetUp() override {
         register_device();
-        auto directory = model::GgufDirectory::open(path_, false, storage::system_files());
+        auto directory = gguf::GgufDirectory::open(path_, false, platform::system_files());
         ASSERT_TRUE(directory) << directory.error().message;
         directory_ = std::move(*directory);
         const auto &tensors = directory_->tensors();
@@ -106,7 +106,7 @@ protected:
     }
 
     void make_store(bool dry) {
-        auto store = StreamedStore::create(*directory_, {.access = storage::Access::Buffered, .dry = dry});
+        auto store = StreamedStore::create(*directory_, {.access = platform::Access::Buffered, .dry = dry});
         ASSERT_TRUE(store) << store.error().message;
         store_ = std::move(*store);
         scope_ = std::make_unique<LoadScope>(store_.get());
@@ -127,7 +127,7 @@ protected:
     }
 
     std::string path_ = std::string(SLUICE_MODELS) + "/tiny-moe-stories-54m-Q4_K_M.gguf";
-    std::unique_ptr<model::GgufDirectory> directory_;
+    std::unique_ptr<gguf::GgufDirectory> directory_;
     std::unique_ptr<StreamedStore> store_;
     Context context_ = make_context();
     ggml_tensor *bank_ = nullptr;
@@ -187,8 +187,8 @@ bool go_on(float done, void *data) {
 
 /// What llama.cpp makes of the model with its experts streamed, and how many names were hidden at most.
 std::unique_ptr<llama_model, Free> load(const std::string &path, StreamedStore &store, Progress &progress) {
-    engine::capture_llama_log();
-    engine::init_llama();
+    session::capture_llama_log();
+    session::init_llama();
     llama_model_params params = llama_model_default_params();
     params.n_gpu_layers = 0;
     params.load_mode = LLAMA_LOAD_MODE_NONE;
@@ -200,7 +200,7 @@ std::unique_ptr<llama_model, Free> load(const std::string &path, StreamedStore &
 }
 
 TEST_F(StoreNames, NoneIsHiddenOnceALoadWasCancelled) {
-    const auto store = *StreamedStore::create(*directory_, {.access = storage::Access::Buffered});
+    const auto store = *StreamedStore::create(*directory_, {.access = platform::Access::Buffered});
     const LoadScope scope(store.get());
     Progress progress{.stop_at = 0.01F}; // of the whole file, most of which is never read
     EXPECT_EQ(load(path_, *store, progress), nullptr);
@@ -209,7 +209,7 @@ TEST_F(StoreNames, NoneIsHiddenOnceALoadWasCancelled) {
 }
 
 TEST_F(StoreNames, NoneIsHiddenOnceAModelWasFreedWithinItsScope) {
-    const auto store = *StreamedStore::create(*directory_, {.access = storage::Access::Buffered});
+    const auto store = *StreamedStore::create(*directory_, {.access = platform::Access::Buffered});
     const LoadScope scope(store.get());
     Progress progress;
     auto model = load(path_, *store, progress);
@@ -221,11 +221,11 @@ TEST_F(StoreNames, NoneIsHiddenOnceAModelWasFreedWithinItsScope) {
 
 TEST_F(StoreNames, AModelOnPaperHidesNone) {
     const ModelOptions options{.path = path_, .stream = StreamMode::Force};
-    const auto paper = engine::PaperModel::make(options, {.context_tokens = 64}, true, *directory_);
+    const auto paper = planning::PaperModel::make(options, {.context_tokens = 64}, true, *directory_);
     ASSERT_TRUE(paper) << paper.error().message;
     ASSERT_TRUE((*paper)->store()->has_banks());
     EXPECT_EQ((*paper)->store()->hidden_names(), 0U);
 }
 
 } // namespace
-} // namespace sluice::backend
+} // namespace sluice::streaming

@@ -66,7 +66,7 @@ TEST_F(SwitchedReads, MoreStartWhenMoreAreTriedAndAreThereForTheNextTime) {
 TEST_F(SwitchedReads, EveryRequestIsAnsweredWhileThreadsStart) {
     const test::ScratchDir dir;
     constexpr size_t kRequests = 200;
-    const auto file = system_files().open(dir.write("file", std::string(kRequests, 'x')), false);
+    const auto file = platform::system_files().open(dir.write("file", std::string(kRequests, 'x')), false);
     ASSERT_TRUE(file);
     std::latch left(kRequests);
     const auto engine = make_threads(1);

@@ -1,7 +1,7 @@
 // Samples of decodes: they add up, to wall time and to what storage counted, and waiting is found where it
 // was.
 
-#include "engine/model_state.h"
+#include "session/model_state.h"
 #include "support/fault_file.h"
 #include "support/gate.h"
 #include "support/gate_prompt.h"
@@ -17,8 +17,8 @@
 namespace sluice::test {
 namespace {
 
-using storage::FaultFileSystem;
-using storage::FaultPlan;
+using platform::FaultFileSystem;
+using platform::FaultPlan;
 
 constexpr std::chrono::milliseconds delay{40};
 constexpr double delay_seconds = 0.04;
@@ -51,7 +51,7 @@ protected:
     };
 
     void load(ModelOptions options) {
-        auto state = engine::load_model(options, files_);
+        auto state = session::load_model(options, files_);
         ASSERT_TRUE(state) << state.error().message;
         model_.emplace(Model::from_state(std::move(*state)));
     }
@@ -141,7 +141,7 @@ TEST_F(Telemetry, CountsAreThoseOfTheStoragePort) {
         load_experts(direct, cache);
         const auto watched = watched_session();
         run(*watched->session);
-        engine::ModelState &state = model_->state();
+        session::ModelState &state = model_->state();
         state.streamed->store->cache()->wait_idle();
         const storage::ReadCounters port = state.streamed->reads->counters();
         const TokenSample sum = watched->sum();

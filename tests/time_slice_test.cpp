@@ -1,6 +1,6 @@
 // How long a reader runs before others of its core get their turn.
+#include "platform/reader_thread.h"
 #include "platform/time_slice.h"
-#include "storage/reader_thread.h"
 
 #include <chrono>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(TimeSlice, OfAReaderIsShortAndItsNiceValueStays) {
     std::optional<std::chrono::nanoseconds> slice;
     int policy = -1;
     int nice = -1;
-    auto reader = storage::start_reader_thread("slice-test", [&] {
+    auto reader = platform::start_reader_thread("slice-test", [&] {
         slice = time_slice();
         policy = ::sched_getscheduler(0);
         nice = ::getpriority(PRIO_PROCESS, 0);

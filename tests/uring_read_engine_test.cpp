@@ -1,7 +1,7 @@
 // io_uring in particular: more requests than fit, files it cannot read, kernels that refuse it.
 #include "storage/read_engine.h"
 
-#include "storage/reserved_memory.h"
+#include "platform/reserved_memory.h"
 #include "support/syscall_filter.h"
 #include "support/temp_file.h"
 
@@ -24,20 +24,20 @@ using test::ScratchDir;
 constexpr size_t block = 4096;
 
 /// A file that reads one path but gives the descriptor of another.
-class TwoFacedFile final : public IFile {
+class TwoFacedFile final : public platform::IFile {
 public:
-    TwoFacedFile(std::unique_ptr<IFile> truth, const std::string &face, int flags)
+    TwoFacedFile(std::unique_ptr<platform::IFile> truth, const std::string &face, int flags)
         : truth_(std::move(truth)), face_(::open(face.c_str(), flags | O_CLOEXEC)) {}
     ~TwoFacedFile() override { ::close(face_); }
     TwoFacedFile(const TwoFacedFile &) = delete;
     TwoFacedFile &operator=(const TwoFacedFile &) = delete;
 
-    Result<size_t> read_at(uint64_t offset, std::span<std::byte> into, Access access) override {
+    Result<size_t> read_at(uint64_t offset, std::span<std::byte> into, platform::Access access) override {
         ++reads_;
         first_offset_ = reads_ == 1 ? offset : first_offset_.load();
         return truth_->read_at(offset, into, access);
     }
-    Status map_over(uint64_t offset, std::span<std::byte> where, MapAdvice advice) override {
+    Status map_over(uint64_t offset, std::span<std::byte> where, platform::MapAdvice advice) override {
         return truth_->map_over(offset, where, advice);
     }
     [[nodiscard]] uint64_t size() const override { return truth_->size(); }
@@ -45,13 +45,13 @@ public:
     [[nodiscard]] bool direct_trusted() const override { return truth_->direct_trusted(); }
     [[nodiscard]] const std::string &direct_refusal() const override { return truth_->direct_refusal(); }
     [[nodiscard]] const std::string &path() const override { return truth_->path(); }
-    [[nodiscard]] std::optional<int> descriptor(Access) const override { return face_; }
+    [[nodiscard]] std::optional<int> descriptor(platform::Access) const override { return face_; }
 
     [[nodiscard]] int reads() const { return reads_; }
     [[nodiscard]] uint64_t first_offset() const { return first_offset_; }
 
 private:
-    std::unique_ptr<IFile> truth_;
+    std::unique_ptr<platform::IFile> truth_;
     int face_;
     std::atomic<int> reads_{0}; ///< by read_at()
     std::atomic<uint64_t> first_offset_{0};
@@ -65,16 +65,16 @@ protected:
         }
     }
 
-    std::unique_ptr<IFile> pattern_file(size_t size, bool want_direct = false) {
-        return system_files().open(dir_.write_pattern("model", size), want_direct).value();
+    std::unique_ptr<platform::IFile> pattern_file(size_t size, bool want_direct = false) {
+        return platform::system_files().open(dir_.write_pattern("model", size), want_direct).value();
     }
 
     ScratchDir dir_;
 };
 
 /// Reads `needed` bytes at `offset` into `into` and waits for the answer.
-Status read_once(IReadEngine &engine, IFile &file, uint64_t offset, std::span<std::byte> into, size_t needed,
-                 Access access = Access::Buffered) {
+Status read_once(IReadEngine &engine, platform::IFile &file, uint64_t offset, std::span<std::byte> into,
+                 size_t needed, platform::Access access = platform::Access::Buffered) {
     std::latch finished(1);
     Status result;
     ReadRequest request = {.file = &file,
@@ -123,9 +123,10 @@ TEST_F(UringReadEngine, DirectReadsMayReachBeyondTheEnd) {
     if (!file->direct_trusted()) {
         GTEST_SKIP() << file->direct_refusal();
     }
-    const ReservedMemory memory = ReservedMemory::reserve(3 * block, MemoryUse::Reserved).value();
+    const platform::ReservedMemory memory =
+        platform::ReservedMemory::reserve(3 * block, platform::MemoryUse::Reserved).value();
     auto engine = make_uring_read_engine(4).value();
-    EXPECT_TRUE(read_once(*engine, *file, 0, memory.bytes(), 10000, Access::Direct));
+    EXPECT_TRUE(read_once(*engine, *file, 0, memory.bytes(), 10000, platform::Access::Direct));
     EXPECT_EQ(first_wrong(memory.bytes().first(10000), 0), 10000u);
     EXPECT_EQ(engine->counters().fallbacks, 0u);
     EXPECT_EQ(engine->counters().device_bytes, 3 * block);
@@ -138,7 +139,7 @@ TEST_F(UringReadEngine, MisalignedDirectReadsAreFinishedBuffered) {
     }
     std::vector<std::byte> memory(1001);
     auto engine = make_uring_read_engine(4).value();
-    EXPECT_TRUE(read_once(*engine, *file, 77, std::span(memory).subspan(1), 1000, Access::Direct));
+    EXPECT_TRUE(read_once(*engine, *file, 77, std::span(memory).subspan(1), 1000, platform::Access::Direct));
     EXPECT_EQ(first_wrong(std::span(memory).subspan(1), 77), 1000u);
     EXPECT_EQ(engine->counters().fallbacks, 1u);
     EXPECT_EQ(engine->counters().errors, 0u);
@@ -148,7 +149,7 @@ TEST_F(UringReadEngine, DirectReadsOfAFileWithoutThemAreFallbacks) {
     const auto file = pattern_file(10000, false);
     std::vector<std::byte> memory(1000);
     auto engine = make_uring_read_engine(4).value();
-    EXPECT_TRUE(read_once(*engine, *file, 5, memory, 1000, Access::Direct));
+    EXPECT_TRUE(read_once(*engine, *file, 5, memory, 1000, platform::Access::Direct));
     EXPECT_EQ(first_wrong(memory, 5), 1000u);
     EXPECT_EQ(engine->counters().fallbacks, 1u);
 }
@@ -173,9 +174,10 @@ TEST_F(UringReadEngine, DirectReadsThatStopInsideABlockAreFinishedBuffered) {
         GTEST_SKIP() << truth->direct_refusal();
     }
     TwoFacedFile file(std::move(truth), shorter, O_RDONLY);
-    const ReservedMemory memory = ReservedMemory::reserve(3 * block, MemoryUse::Reserved).value();
+    const platform::ReservedMemory memory =
+        platform::ReservedMemory::reserve(3 * block, platform::MemoryUse::Reserved).value();
     auto engine = make_uring_read_engine(4).value();
-    EXPECT_TRUE(read_once(*engine, file, 0, memory.bytes(), 12288, Access::Direct));
+    EXPECT_TRUE(read_once(*engine, file, 0, memory.bytes(), 12288, platform::Access::Direct));
     EXPECT_EQ(first_wrong(memory.bytes(), 0), 12288u);
     EXPECT_EQ(file.first_offset(), 6000u);
     EXPECT_EQ(engine->counters().fallbacks, 1u);

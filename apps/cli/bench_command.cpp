@@ -8,8 +8,8 @@
 #include "terminal.h"
 #include "text_file.h"
 
-#include "model/gguf_directory.h"
-#include "storage/child_program.h"
+#include "gguf/gguf_directory.h"
+#include "platform/child_program.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -31,7 +31,7 @@ struct BenchFlags {
 };
 
 /// Why a run has failed, as its process says.
-std::string reason_of(const storage::ProgramRun &run) {
+std::string reason_of(const platform::ProgramRun &run) {
     if (run.signal != 0) {
         return fmt::format("its process was ended by signal {} ({})", run.signal, strsignal(run.signal));
     }
@@ -80,7 +80,7 @@ private:
 
     /// What would fail in every run fails before the first one.
     Status open() {
-        program_ = storage::own_program();
+        program_ = platform::own_program();
         if (program_.empty()) {
             return fail(ErrorCode::Unsupported, "this system does not tell where this program is");
         }
@@ -89,7 +89,7 @@ private:
                 return writable;
             }
         }
-        auto opened = model::GgufDirectory::open(flags_.task.model, false, storage::system_files());
+        auto opened = gguf::GgufDirectory::open(flags_.task.model, false, platform::system_files());
         if (!opened) {
             return fail(opened.error());
         }
@@ -103,13 +103,13 @@ private:
             return {};
         }
         for (const auto &shard : model_->shards()) {
-            storage::drop_cached(*shard);
+            platform::drop_cached(*shard);
         }
         std::vector<std::string> arguments =
             bench_run_arguments(flags_.task.model, flags_.task.prompt_tokens, flags_.task.tokens);
         arguments.insert(arguments.end(), result.setting.arguments.begin(), result.setting.arguments.end());
         const auto ended =
-            storage::run_program(program_, arguments, [this] { return !interrupt_.interrupted(); });
+            platform::run_program(program_, arguments, [this] { return !interrupt_.interrupted(); });
         if (!ended) {
             return ended.error().code == ErrorCode::Cancelled
                        ? fail(ErrorCode::Cancelled, fmt::format("interrupted after {} runs of {}", runs_,
@@ -149,7 +149,7 @@ private:
     const BenchFlags &flags_;
     const InterruptGuard interrupt_;
     std::string program_;
-    std::unique_ptr<model::GgufDirectory> model_;
+    std::unique_ptr<gguf::GgufDirectory> model_;
     std::vector<BenchResult> results_;
     size_t runs_ = 0;
 };

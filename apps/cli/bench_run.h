@@ -1,7 +1,7 @@
 // One run of one setting of `sluice bench`: what is measured, in a process of its own.
 #pragma once
 
-#include "sluice/error.h"
+#include "base/error.h"
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>

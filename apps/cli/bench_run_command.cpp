@@ -6,9 +6,9 @@
 #include "output.h"
 #include "run_flags.h"
 
-#include "sluice/model.h"
-#include "sluice/plan.h"
-#include "sluice/session.h"
+#include "planning/plan.h"
+#include "session/model.h"
+#include "session/session.h"
 
 #include <fmt/format.h>
 #include <memory>

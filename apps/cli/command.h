@@ -1,7 +1,7 @@
 // What every subcommand shares: how it reports, and its exit codes.
 #pragma once
 
-#include "sluice/error.h"
+#include "base/error.h"
 
 #include <CLI/CLI.hpp>
 

@@ -1,6 +1,6 @@
 #include "embedded_model.h"
 
-#include "storage/child_program.h"
+#include "platform/child_program.h"
 
 #include <filesystem>
 #include <string_view>
@@ -12,7 +12,7 @@ std::optional<std::string> embedded_model_path() {
     namespace fs = std::filesystem;
     constexpr const char *kFile = "tiny-moe-stories-54m-Q4_K_M.gguf";
     std::error_code ignored;
-    const fs::path executable = storage::own_program();
+    const fs::path executable = platform::own_program();
     std::vector<fs::path> folders;
     if (!executable.empty()) {
         folders.push_back(executable.parent_path() / "models");

@@ -1,6 +1,6 @@
 #include "flag_pages.h"
 
-#include "engine/option_table.h"
+#include "options/option_table.h"
 
 #include <fmt/format.h>
 #include <vector>
@@ -106,7 +106,7 @@ std::string manual_command(const CLI::App &command) {
 std::string manual_stream_options() {
     std::string text =
         ".SH OPTIONS OF THE C INTERFACE\nPrograms that stream through sluice.h set these by name.\n";
-    for (const engine::StreamOption &option : engine::stream_options()) {
+    for (const options::StreamOption &option : options::stream_options()) {
         text += fmt::format(".TP\n\\fB{}\\fR \\fI{}\\fR\n{}\n", manual_text(std::string(option.name)),
                             manual_text(std::string(option.value.empty() ? "on|off" : option.value)),
                             manual_text(std::string(option.help)));

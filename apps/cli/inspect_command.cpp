@@ -4,8 +4,8 @@
 #include "output.h"
 #include "run_flags.h"
 
-#include "sluice/inspect.h"
-#include "sluice/plan.h"
+#include "planning/inspect.h"
+#include "planning/plan.h"
 #include "telemetry/inspect_json.h"
 #include "telemetry/inspect_text.h"
 #include "telemetry/plan_text.h"

@@ -4,7 +4,7 @@
 #include "output.h"
 #include "terminal.h"
 
-#include "model/make_model.h"
+#include "tools/make_model.h"
 
 #include <fmt/format.h>
 #include <memory>
@@ -15,14 +15,14 @@ namespace sluice::cli {
 namespace {
 
 struct MakeFlags {
-    model::ModelRecipe recipe;
+    tools::ModelRecipe recipe;
     std::string out;
 };
 
 Status make(const MakeFlags &flags) {
     ProgressLine progress;
     const InterruptGuard interrupt;
-    auto made = model::make_model(flags.recipe, flags.out, [&](uint64_t done, uint64_t all) {
+    auto made = tools::make_model(flags.recipe, flags.out, [&](uint64_t done, uint64_t all) {
         progress.show("writing", all == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(all));
         return !interrupt.interrupted();
     });
@@ -42,7 +42,7 @@ void add_make_model_command(CLI::App &app, int &exit_code) {
         app.add_subcommand("make-model", "Write a model with random weights and the shapes of a real one");
     auto flags = std::make_shared<MakeFlags>();
     std::string recipes = "Whose shapes:";
-    for (const model::RecipeInfo &recipe : model::recipe_names()) {
+    for (const tools::RecipeInfo &recipe : tools::recipe_names()) {
         recipes += fmt::format("\n{}: {}", recipe.name, recipe.about);
     }
     command->add_option("--like", flags->recipe.like, recipes)->required();

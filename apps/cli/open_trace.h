@@ -1,7 +1,7 @@
 // The file behind --route-trace.
 #pragma once
 
-#include "sluice/error.h"
+#include "base/error.h"
 #include "telemetry/route_trace.h"
 
 #include <memory>

@@ -1,7 +1,7 @@
 // Text on standard output, whose failures must not be lost.
 #pragma once
 
-#include "sluice/error.h"
+#include "base/error.h"
 
 #include <string_view>
 

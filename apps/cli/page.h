@@ -1,7 +1,7 @@
 // Self-contained HTML pages: a page that the program carries, with data put into it.
 #pragma once
 
-#include "sluice/error.h"
+#include "base/error.h"
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -7,10 +7,10 @@
 #include "terminal.h"
 #include "text_file.h"
 
-#include "sluice/model.h"
-#include "sluice/session.h"
-#include "telemetry/perplexity.h"
+#include "session/model.h"
+#include "session/session.h"
 #include "telemetry/summary.h"
+#include "tools/perplexity.h"
 
 #include <cstdio>
 #include <fmt/format.h>
@@ -167,7 +167,7 @@ private:
     InterruptGuard interrupt_;
     std::optional<Model> model_;
     std::optional<Session> session_;
-    telemetry::Perplexity perplexity_;
+    tools::Perplexity perplexity_;
 };
 
 } // namespace

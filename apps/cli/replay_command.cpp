@@ -5,8 +5,8 @@
 #include "policy_names.h"
 #include "text_file.h"
 
-#include "residency/eviction_policy.h"
-#include "telemetry/replay.h"
+#include "options/cache_policy.h"
+#include "tools/replay.h"
 
 #include <algorithm>
 #include <cmath>
@@ -38,13 +38,13 @@ struct ReplayFlags {
 struct Row {
     uint64_t slots = 0;
     std::optional<uint64_t> cache_mb; ///< where the size was asked for in MiB
-    std::vector<telemetry::ReplayCounts> counts;
+    std::vector<tools::ReplayCounts> counts;
 };
 
 struct Replay {
     std::string name;
     telemetry::RouteTrace trace;
-    telemetry::TraceFacts facts;
+    tools::TraceFacts facts;
     std::vector<Row> rows;
 };
 
@@ -89,7 +89,7 @@ Result<Replay> replay_file(const ReplayFlags &flags, const std::string &path) {
         return fail(trace.error());
     }
     Replay replay{.name = path, .trace = std::move(*trace), .facts = {}, .rows = {}};
-    replay.facts = telemetry::trace_facts(replay.trace);
+    replay.facts = tools::trace_facts(replay.trace);
     auto rows = rows_for(flags, replay);
     if (!rows) {
         return fail(rows.error());
@@ -97,10 +97,9 @@ Result<Replay> replay_file(const ReplayFlags &flags, const std::string &path) {
     replay.rows = std::move(*rows);
     for (Row &row : replay.rows) {
         for (const std::string &policy : flags.policies) {
-            row.counts.push_back(
-                telemetry::replay(replay.trace, *residency::policy_named(policy), row.slots));
+            row.counts.push_back(tools::replay(replay.trace, *options::policy_named(policy), row.slots));
         }
-        row.counts.push_back(telemetry::replay_optimum(replay.trace, row.slots));
+        row.counts.push_back(tools::replay_optimum(replay.trace, row.slots));
     }
     return replay;
 }
@@ -117,7 +116,7 @@ std::string percent(uint64_t hits, uint64_t asks) {
 }
 
 std::string as_text(const ReplayFlags &flags, const Replay &replay) {
-    const telemetry::TraceFacts &facts = replay.facts;
+    const tools::TraceFacts &facts = replay.facts;
     std::string text =
         fmt::format("{}: {} layers of {} experts; {} prefill passes, {} decoded tokens", replay.name,
                     replay.trace.layers, replay.trace.experts, facts.prefill_passes, facts.decoded_tokens);
@@ -136,7 +135,7 @@ std::string as_text(const ReplayFlags &flags, const Replay &replay) {
                 (cycle > 0 ? fmt::format("{:>8.2f}", static_cast<double>(row.slots) / cycle)
                            : fmt::format("{:>8}", "-")) +
                 fmt::format("{:>9}", row.slots);
-        for (const telemetry::ReplayCounts &counts : row.counts) {
+        for (const tools::ReplayCounts &counts : row.counts) {
             text += fmt::format("{:>11}", percent(counts.decode_hits, counts.decode_asks));
         }
         text += '\n';
@@ -159,7 +158,7 @@ nlohmann::ordered_json as_json(const ReplayFlags &flags, const Replay &replay) {
             size["cache_mb"] = *row.cache_mb;
         }
         for (size_t i = 0; i < names.size(); ++i) {
-            const telemetry::ReplayCounts &counts = row.counts[i];
+            const tools::ReplayCounts &counts = row.counts[i];
             size["policies"][names[i]] = {{"decode_hits", counts.decode_hits},
                                           {"decode_asks", counts.decode_asks},
                                           {"prefill_hits", counts.prefill_hits},

@@ -1,7 +1,7 @@
 // How a routing trace uses the experts: counted over all of it, for people to look at.
 #pragma once
 
-#include "sluice/error.h"
+#include "base/error.h"
 
 #include <cstdint>
 #include <string_view>

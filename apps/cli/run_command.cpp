@@ -10,8 +10,8 @@
 #include "text_file.h"
 
 #include "residency/eviction_policy.h"
-#include "sluice/model.h"
-#include "sluice/session.h"
+#include "session/model.h"
+#include "session/session.h"
 #include "telemetry/plan_text.h"
 #include "telemetry/summary.h"
 

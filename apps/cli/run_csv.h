@@ -1,7 +1,7 @@
 // CSV files of `sluice run --csv` (docs/telemetry.md), checked before a page is made of them.
 #pragma once
 
-#include "sluice/error.h"
+#include "base/error.h"
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,8 @@
 #include "run_flags.h"
 
+#include "options/cache_policy.h"
+#include "platform/user_cache.h"
 #include "policy_names.h"
-#include "storage/user_cache.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -272,12 +273,12 @@ PlanRequest plan_request(const RunFlags &flags) {
     if (flags.cache_mb != "auto") {
         options.cache_bytes = std::stoull(flags.cache_mb) << 20U;
     }
-    options.cache_policy = *residency::policy_named(flags.cache_policy);
+    options.cache_policy = *options::policy_named(flags.cache_policy);
     if (flags.lookahead != "auto") {
         options.lookahead =
             flags.lookahead == "off" ? 0U : static_cast<uint32_t>(std::stoul(flags.lookahead));
     }
-    options.hot_set_folder = flags.no_hot_set ? "" : storage::user_cache_directory();
+    options.hot_set_folder = flags.no_hot_set ? "" : platform::user_cache_directory();
     options.lossy = flags.lossy;
     options.dense_weights = kDenseWeights.at(flags.dense_weights);
     options.row_stream = flags.row_stream;

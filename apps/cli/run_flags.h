@@ -1,9 +1,9 @@
 // What `sluice run` can be told.
 #pragma once
 
-#include "residency/eviction_policy.h"
-#include "sluice/options.h"
-#include "sluice/plan.h"
+#include "options/cache_policy.h"
+#include "options/options.h"
+#include "planning/plan.h"
 
 #include <CLI/CLI.hpp>
 #include <optional>
@@ -26,7 +26,7 @@ struct RunFlags {
     bool moe_stream = false;
     bool no_moe_stream = false;
     std::string cache_mb = "auto";
-    std::string cache_policy{residency::policy_name(ModelOptions().cache_policy)};
+    std::string cache_policy{options::policy_name(ModelOptions().cache_policy)};
     std::optional<std::string> route_trace;
     std::string dense_weights = "anon";
     bool row_stream = false;

@@ -3,8 +3,8 @@
 
 #include "run_flags.h"
 
-#include "sluice/model.h"
-#include "sluice/session.h"
+#include "session/model.h"
+#include "session/session.h"
 #include "telemetry/csv_writer.h"
 #include "telemetry/node_writer.h"
 #include "telemetry/progress_writer.h"

@@ -1,6 +1,6 @@
 #include "terminal.h"
 
-#include "sluice/session.h"
+#include "session/session.h"
 
 #include <atomic>
 #include <csignal>

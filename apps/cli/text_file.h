@@ -1,7 +1,7 @@
 // Whole files as text, in and out.
 #pragma once
 
-#include "sluice/error.h"
+#include "base/error.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,11 +2,11 @@
 // models.
 #pragma once
 
+#include "base/error.h"
+#include "base/stats.h"
 #include "counts.h"
-#include "sluice/error.h"
-#include "sluice/model.h"
-#include "sluice/options.h"
-#include "sluice/stats.h"
+#include "options/options.h"
+#include "session/model.h"
 
 #include <cstdint>
 #include <memory>

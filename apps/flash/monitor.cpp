@@ -1,6 +1,6 @@
 #include "monitor.h"
 
-#include "storage/memory_facts.h"
+#include "platform/memory_facts.h"
 
 #include <algorithm>
 #include <utility>
@@ -49,7 +49,7 @@ void Monitor::run() {
 
 void Monitor::take_sample() {
     const auto present = models_.models();
-    const std::optional<uint64_t> resident = storage::read_process_memory().resident;
+    const std::optional<uint64_t> resident = platform::read_process_memory().resident;
     {
         const std::lock_guard lock(mutex_);
         std::map<uint64_t, Record> records;

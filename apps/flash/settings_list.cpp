@@ -1,6 +1,6 @@
 #include "settings_list.h"
 
-#include "engine/option_table.h"
+#include "options/option_table.h"
 #include "settings_table.h"
 
 #include <algorithm>
@@ -35,8 +35,8 @@ std::string given_by(const Setting &setting, const StartFacts &start) {
             return word.substr(0, word.find('='));
         }
     }
-    for (const engine::StreamOption &option : engine::stream_options()) {
-        const std::string variable = engine::variable_of(option);
+    for (const options::StreamOption &option : options::stream_options()) {
+        const std::string variable = options::variable_of(option);
         if (option.name == setting.name && std::getenv(variable.c_str()) != nullptr) {
             return variable;
         }

@@ -2,9 +2,9 @@
 // help.
 #pragma once
 
+#include "base/error.h"
 #include "flash_model.h"
-#include "sluice/error.h"
-#include "sluice/plan.h"
+#include "planning/plan.h"
 
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "state_json.h"
 
-#include "storage/memory_facts.h"
+#include "platform/memory_facts.h"
 #include "words.h"
 
 #include <cmath>
@@ -46,12 +46,12 @@ Json sample_json(const Sample &sample) {
 }
 
 Json memory_json(const StartFacts &start) {
-    const storage::ProcessMemory process = storage::read_process_memory();
+    const platform::ProcessMemory process = platform::read_process_memory();
     return {{"resident_bytes", or_null(process.resident)},
             {"peak_bytes", or_null(process.peak_resident)},
             {"ceiling_bytes", or_null(start.ceiling_bytes)},
             {"ceiling_source", start.ceiling_source},
-            {"available_bytes", or_null(storage::usable_memory(storage::read_memory_facts()))}};
+            {"available_bytes", or_null(platform::usable_memory(platform::read_memory_facts()))}};
 }
 
 Json rows_json(const ModelFacts &facts) {
@@ -216,7 +216,7 @@ std::string metrics_text(const Models &models) {
     add_metric(
         "cache_held_bytes", "gauge", models,
         [](const IFlashModel &model) { return model.cache_held_bytes(); }, text);
-    if (const auto resident = storage::read_process_memory().resident) {
+    if (const auto resident = platform::read_process_memory().resident) {
         text +=
             "# TYPE sluice_resident_bytes gauge\nsluice_resident_bytes " + std::to_string(*resident) + "\n";
     }

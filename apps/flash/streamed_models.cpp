@@ -1,6 +1,6 @@
 #include "streamed_models.h"
 
-#include "storage/page_residency.h"
+#include "platform/page_residency.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,14 +14,14 @@ constexpr size_t kResidencySamples = 4096;
 
 class StreamedFlashModel final : public IFlashModel {
 public:
-    StreamedFlashModel(std::shared_ptr<engine::StreamedModel> model, uint64_t id)
+    StreamedFlashModel(std::shared_ptr<streaming::StreamedModel> model, uint64_t id)
         : model_(std::move(model)), id_(id) {}
 
     uint64_t id() const override { return id_; }
     ModelFacts facts() const override;
     Counts counts() const override;
     bool is_computing() const override {
-        const backend::StoreCounters &counters = model_->store->counters;
+        const streaming::StoreCounters &counters = model_->store->counters;
         const uint64_t ended = counters.graphs_ended; // first: a graph that ends now is still computed
         return counters.graphs != ended;
     }
@@ -41,24 +41,24 @@ public:
 private:
     [[nodiscard]] residency::ExpertCache *cache() const { return model_->store->cache(); }
 
-    const std::shared_ptr<engine::StreamedModel> model_;
+    const std::shared_ptr<streaming::StreamedModel> model_;
     const uint64_t id_;
 };
 
 ModelFacts StreamedFlashModel::facts() const {
-    const backend::StreamedStore &store = *model_->store;
+    const streaming::StreamedStore &store = *model_->store;
     ModelFacts facts;
     facts.options = model_->options;
     facts.options.lookahead = model_->runtime->lookahead();
     facts.options.lossy = model_->runtime->lossy();
     facts.file_bytes = model_->directory->file_bytes();
     facts.streamed_bytes = store.streamed_bytes();
-    for (const storage::ByteRange range : model_->runtime->dense_ranges()) {
+    for (const platform::ByteRange range : model_->runtime->dense_ranges()) {
         facts.dense_bytes += range.size();
     }
     facts.mapped_bytes = store.mapped_bytes();
     facts.can_look_ahead = store.looks_ahead();
-    facts.last_error = model_->runtime->last_error();
+    facts.last_error = model_->store->last_error();
     if (cache() != nullptr) {
         const residency::SlotPlan &plan = cache()->plan();
         facts.cache = {.limit = cache()->limit(),
@@ -66,16 +66,16 @@ ModelFacts StreamedFlashModel::facts() const {
                        .held = cache()->held_bytes(),
                        .minimum = plan.minimum_bytes};
     }
-    facts.experts = engine::expert_stats(*model_);
-    facts.rows = engine::row_stats(*model_);
-    facts.tables = engine::row_tables(*model_);
+    facts.experts = streaming::expert_stats(*model_);
+    facts.rows = streaming::row_stats(*model_);
+    facts.tables = streaming::row_tables(*model_);
     facts.settled = model_->runtime->settled();
     facts.tokens_tried = model_->runtime->tokens_tried();
     return facts;
 }
 
 Counts StreamedFlashModel::counts() const {
-    const backend::StoreCounters &counters = model_->store->counters;
+    const streaming::StoreCounters &counters = model_->store->counters;
     Counts counts;
     counts.tokens = counters.tokens;
     counts.prompt_tokens = counters.prompt_tokens;
@@ -122,13 +122,13 @@ std::vector<LayerUse> StreamedFlashModel::layers() const {
 }
 
 DenseResidency StreamedFlashModel::dense_residency() const {
-    const auto pages = storage::sample_residency(model_->runtime->dense_ranges(), kResidencySamples);
+    const auto pages = platform::sample_residency(model_->runtime->dense_ranges(), kResidencySamples);
     return {.resident = pages.resident, .swapped = pages.swapped};
 }
 
 } // namespace
 
-uint64_t StreamedModels::id_of(const std::shared_ptr<engine::StreamedModel> &model) {
+uint64_t StreamedModels::id_of(const std::shared_ptr<streaming::StreamedModel> &model) {
     const std::lock_guard lock(mutex_);
     std::erase_if(known_, [](const Known &known) { return known.model.expired(); });
     for (const Known &known : known_) {

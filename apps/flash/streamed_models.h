@@ -1,8 +1,8 @@
 // The panel's models as the engine has them.
 #pragma once
 
-#include "engine/streamed_model.h"
 #include "flash_model.h"
+#include "streaming/model/streamed_model.h"
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,7 @@ namespace sluice::flash {
 /// Thread-safe. A model that is freed while the panel looks at it stays readable until it has looked.
 class StreamedModels final : public IFlashModels {
 public:
-    using Find = std::function<std::vector<std::shared_ptr<engine::StreamedModel>>()>;
+    using Find = std::function<std::vector<std::shared_ptr<streaming::StreamedModel>>()>;
 
     /// `find`: all that are loaded now.
     explicit StreamedModels(Find find) : find_(std::move(find)) {}
@@ -24,10 +24,10 @@ public:
 
 private:
     struct Known {
-        std::weak_ptr<engine::StreamedModel> model;
+        std::weak_ptr<streaming::StreamedModel> model;
         uint64_t id = 0;
     };
-    uint64_t id_of(const std::shared_ptr<engine::StreamedModel> &model);
+    uint64_t id_of(const std::shared_ptr<streaming::StreamedModel> &model);
 
     const Find find_;
     std::mutex mutex_; ///< guards all that follows

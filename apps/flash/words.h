@@ -1,7 +1,7 @@
 // Values of settings as they are written on the command line.
 #pragma once
 
-#include "sluice/options.h"
+#include "options/options.h"
 
 namespace sluice::flash {
 

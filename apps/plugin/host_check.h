@@ -1,7 +1,7 @@
 // Whether the ggml that loaded us is the one that we were built for.
 #pragma once
 
-#include "sluice/error.h"
+#include "base/error.h"
 
 namespace sluice::plugin {
 

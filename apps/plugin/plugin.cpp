@@ -4,9 +4,9 @@
 #include "reporter.h"
 #include "settings.h"
 
-#include "backend/streaming_device.h"
 #include "base/notice.h"
-#include "engine/load_source.h"
+#include "streaming/device/streaming_device.h"
+#include "streaming/model/load_source.h"
 
 #include "ggml-backend-impl.h"
 
@@ -31,7 +31,7 @@ Status begin(const void *caller) {
     }
     // For ever: a program may free its models when it has ended already.
     static auto *reporter = new Reporter(settings->summary);
-    engine::LoadSource &source = engine::LoadSource::instance();
+    streaming::LoadSource &source = streaming::LoadSource::instance();
     source.set_observer(reporter);
     if (!settings->model.path.empty()) {
         return source.expect(settings->model);
@@ -52,7 +52,7 @@ extern "C" __attribute__((visibility("default"))) ggml_backend_reg_t ggml_backen
             return nullptr;
         }
         notice("loaded; models with experts will be streamed");
-        return backend::streaming_registry();
+        return streaming::streaming_registry();
     } catch (const std::exception &) {
         notice("nothing is streamed: out of memory");
         return nullptr;

@@ -1,8 +1,8 @@
 #include "reporter.h"
 
-#include "backend/streaming_device.h"
 #include "base/notice.h"
 #include "platform/open_files.h"
+#include "streaming/weights/streamed_buffer.h"
 
 #include "ggml-impl.h"
 
@@ -27,14 +27,14 @@ void say(const Make &make) {
 }
 
 /// llama.cpp's warm-up computes a token with all experts of each layer.
-bool is_warm_up(const engine::StreamedModel &model, const ggml_cgraph *graph) {
+bool is_warm_up(const streaming::StreamedModel &model, const ggml_cgraph *graph) {
     const int64_t experts =
         static_cast<int64_t>(model.directory->header_integer("{arch}.expert_count").value_or(0));
     const int64_t used =
         static_cast<int64_t>(model.directory->header_integer("{arch}.expert_used_count").value_or(0));
     for (int i = 0; i < graph->n_nodes; ++i) {
         const ggml_tensor *node = graph->nodes[i];
-        if (node->op == GGML_OP_MUL_MAT_ID && backend::store_of(node->src[0]) != nullptr) {
+        if (node->op == GGML_OP_MUL_MAT_ID && streaming::store_of(node->src[0]) != nullptr) {
             return used < experts && node->src[2]->ne[0] == experts;
         }
     }
@@ -47,7 +47,7 @@ uint64_t mebibytes(uint64_t bytes) {
 
 } // namespace
 
-void Reporter::will_load(const engine::StreamedModel &model) {
+void Reporter::will_load(const streaming::StreamedModel &model) {
     say([&model] {
         const std::string &path = model.options.path;
         return platform::is_mapped(path)
@@ -59,10 +59,10 @@ void Reporter::will_load(const engine::StreamedModel &model) {
     });
 }
 
-void Reporter::first_graph(const engine::StreamedModel &model, const ggml_cgraph *graph) {
+void Reporter::first_graph(const streaming::StreamedModel &model, const ggml_cgraph *graph) {
     say([&model] {
         return fmt::format("streaming the experts of {}, cache {} MiB", model.options.path,
-                           mebibytes(engine::expert_stats(model).cache_bytes));
+                           mebibytes(streaming::expert_stats(model).cache_bytes));
     });
     if (is_warm_up(model, graph)) {
         notice(
@@ -70,12 +70,12 @@ void Reporter::first_graph(const engine::StreamedModel &model, const ggml_cgraph
     }
 }
 
-void Reporter::freed(const engine::StreamedModel &model) {
+void Reporter::freed(const streaming::StreamedModel &model) {
     if (!summary_) {
         return;
     }
     say([&model] {
-        const ExpertStats stats = engine::expert_stats(model);
+        const ExpertStats stats = streaming::expert_stats(model);
         return stats.graphs == 0
                    ? std::string() // only looked at, or never used
                    : fmt::format("summary of {}: {} graphs, {} slices from the cache, {} read, {} "

@@ -1,20 +1,20 @@
 // What the plug-in says on standard error of the models that it streams.
 #pragma once
 
-#include "engine/load_source.h"
+#include "streaming/model/load_source.h"
 
 namespace sluice::plugin {
 
 /// Nothing else would show a user of the program that its model is streamed, and how to do better.
 /// Thread-safe.
-class Reporter final : public engine::ILoadObserver {
+class Reporter final : public streaming::ILoadObserver {
 public:
     /// `summary`: counts when a model is freed.
     explicit Reporter(bool summary) : summary_(summary) {}
 
-    void will_load(const engine::StreamedModel &model) override;
-    void first_graph(const engine::StreamedModel &model, const ggml_cgraph *graph) override;
-    void freed(const engine::StreamedModel &model) override;
+    void will_load(const streaming::StreamedModel &model) override;
+    void first_graph(const streaming::StreamedModel &model, const ggml_cgraph *graph) override;
+    void freed(const streaming::StreamedModel &model) override;
 
 private:
     const bool summary_;

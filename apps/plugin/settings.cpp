@@ -1,7 +1,7 @@
 #include "settings.h"
 
-#include "engine/option_table.h"
-#include "sluice/plan.h"
+#include "options/option_table.h"
+#include "planning/plan.h"
 
 #include <cstdlib>
 #include <string>
@@ -38,7 +38,7 @@ std::string not_for_a_plugin(const PlanRequest &request) {
 Result<Settings> read_settings() {
     PlanRequest request;
     const std::string_view others[] = {kModel, kSummary};
-    if (auto read = engine::read_environment(request, others); !read) {
+    if (auto read = options::read_environment(request, others); !read) {
         return fail(read.error());
     }
     if (std::string why = not_for_a_plugin(request); !why.empty()) {

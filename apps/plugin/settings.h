@@ -1,8 +1,8 @@
 // What the environment asks of the plug-in.
 #pragma once
 
-#include "sluice/error.h"
-#include "sluice/options.h"
+#include "base/error.h"
+#include "options/options.h"
 
 namespace sluice::plugin {
 

@@ -1,6 +1,6 @@
 #include "arguments.h"
 
-#include "engine/option_table.h"
+#include "options/option_table.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -50,12 +50,12 @@ private:
 
 /// One of our options as it stands on a command line.
 struct OwnWord {
-    const engine::StreamOption *option = nullptr;
+    const options::StreamOption *option = nullptr;
     std::optional<std::string> value; ///< empty: the next word
 };
 
 /// --moe-stream stands alone, as a switch does, and means "on"; it takes a value behind '='.
-bool stands_alone(const engine::StreamOption &option) {
+bool stands_alone(const options::StreamOption &option) {
     return option.value.empty() || option.name == "moe-stream";
 }
 
@@ -65,7 +65,7 @@ std::optional<OwnWord> own_word(const std::string &word) {
     }
     const size_t equals = word.find('=');
     const std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-    for (const engine::StreamOption &option : engine::stream_options()) {
+    for (const options::StreamOption &option : options::stream_options()) {
         if (option.name == name) {
             if (equals != std::string::npos) {
                 return OwnWord{&option, word.substr(equals + 1)};
@@ -87,10 +87,10 @@ Result<Arguments> Arguments::parse(const std::string &command, const std::vector
     Arguments arguments;
     arguments.words = words;
     arguments.theirs = {"sluice"};
-    if (auto set = engine::set_stream_option(arguments.request, "hot-set", "on"); !set) {
+    if (auto set = options::set_stream_option(arguments.request, "hot-set", "on"); !set) {
         return fail(set.error());
     }
-    if (auto read = engine::read_environment(arguments.request, kNoOthers); !read) {
+    if (auto read = options::read_environment(arguments.request, kNoOthers); !read) {
         return fail(read.error());
     }
     for (const common_arg &option : known.all()) {
@@ -117,10 +117,10 @@ Result<Arguments> Arguments::parse(const std::string &command, const std::vector
         }
         if (own) {
             const std::string value = own->value ? *own->value : words[i + 1];
-            if (auto set = engine::set_stream_option(arguments.request, own->option->name, value); !set) {
+            if (auto set = options::set_stream_option(arguments.request, own->option->name, value); !set) {
                 return fail(set.error().code, "--" + set.error().message);
             }
-            arguments.ours[engine::variable_of(*own->option)] = value;
+            arguments.ours[options::variable_of(*own->option)] = value;
         } else {
             arguments.help |= word == "-h" || word == "--help" || word == "--usage";
             arguments.theirs.insert(arguments.theirs.end(), words.begin() + static_cast<std::ptrdiff_t>(i),
@@ -152,7 +152,7 @@ std::string own_help(const std::string &command) {
         text += flag.size() < 30 ? fmt::format("{:<30}  {}\n", flag, help)
                                  : fmt::format("{}\n{:<30}  {}\n", flag, "", help);
     };
-    for (const engine::StreamOption &option : engine::stream_options()) {
+    for (const options::StreamOption &option : options::stream_options()) {
         const std::string flag = option.name == "moe-stream" ? "--moe-stream, --no-moe-stream"
                                  : option.value.empty()
                                      ? fmt::format("--{}, --no-{}", option.name, option.name)

@@ -2,8 +2,8 @@
 // and with their meaning, and beside them Sluice's own. Each goes to whom it belongs.
 #pragma once
 
-#include "sluice/error.h"
-#include "sluice/plan.h"
+#include "base/error.h"
+#include "planning/plan.h"
 
 #include "arg.h"
 #include "common.h"

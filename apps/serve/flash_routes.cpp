@@ -1,9 +1,9 @@
 #include "flash_routes.h"
 
-#include "engine/load_source.h"
 #include "flash_api.h"
 #include "flash_files.h"
 #include "streamed_models.h"
+#include "streaming/model/load_source.h"
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +23,7 @@ constexpr int kMostStreams = 16;
 struct Panel {
     explicit Panel(flash::StartFacts facts) : api(models, std::move(facts)) {}
 
-    flash::StreamedModels models{[] { return engine::LoadSource::instance().models(); }};
+    flash::StreamedModels models{[] { return streaming::LoadSource::instance().models(); }};
     flash::FlashApi api;
     std::atomic<int> streams{0};
 };

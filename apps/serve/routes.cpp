@@ -3,7 +3,7 @@
 #include "flash_routes.h"
 #include "server_hook.h"
 
-#include "engine/load_source.h"
+#include "streaming/model/load_source.h"
 
 #include <nlohmann/json.hpp>
 
@@ -21,9 +21,9 @@ server_http_res_ptr text(const char *type, std::string body) {
     return response;
 }
 
-nlohmann::json stats_of(const engine::StreamedModel &model) {
-    const ExpertStats experts = engine::expert_stats(model);
-    const RowStats rows = engine::row_stats(model);
+nlohmann::json stats_of(const streaming::StreamedModel &model) {
+    const ExpertStats experts = streaming::expert_stats(model);
+    const RowStats rows = streaming::row_stats(model);
     return {{"path", model.options.path},         {"hits", experts.hits},
             {"misses", experts.misses},           {"bytes_read", experts.bytes_read},
             {"cache_bytes", experts.cache_bytes}, {"stall_seconds", experts.stall_seconds},
@@ -43,7 +43,7 @@ void add_routes(const HttpContext &http) {
 #endif
     http.get("/sluice/stats", [](const server_http_req &) {
         nlohmann::json models = nlohmann::json::array();
-        for (const auto &model : engine::LoadSource::instance().models()) {
+        for (const auto &model : streaming::LoadSource::instance().models()) {
             models.push_back(stats_of(*model));
         }
         return text("application/json; charset=utf-8",

@@ -1,12 +1,12 @@
 #include "server_plan.h"
 
-#include "engine/host_plan.h"
-#include "engine/lossy.h"
-#include "engine/memory_needs.h"
-#include "engine/streamed_model.h"
-#include "model/gguf_directory.h"
-#include "sluice/host.h"
-#include "storage/file.h"
+#include "gguf/gguf_directory.h"
+#include "planning/host_plan.h"
+#include "planning/memory_needs.h"
+#include "platform/file.h"
+#include "session/lossy.h"
+#include "streaming/model/host.h"
+#include "streaming/model/streamed_model.h"
 
 #include "mtmd.h"
 #include "speculative.h"
@@ -59,7 +59,7 @@ llama_context_params context_of(common_params params, const llama_model &model,
     } else {
         wanted.n_ctx = wants_trained_context(params)
                            ? static_cast<uint32_t>(std::max(llama_model_n_ctx_train(&model), 1))
-                           : engine::context_params(model, decided).n_ctx;
+                           : session::context_params(model, decided).n_ctx;
     }
     wanted.n_ubatch = decided.ubatch_tokens;
     wanted.n_batch = std::max(wanted.n_batch, wanted.n_ubatch);
@@ -75,7 +75,7 @@ uint64_t size_of_file(const std::string &path) {
 
 Result<uint64_t> draft_bytes(const common_params &params) {
     common_params draft = common_base_params_to_speculative(params);
-    auto directory = model::GgufDirectory::open(draft.model.path, false, storage::system_files());
+    auto directory = gguf::GgufDirectory::open(draft.model.path, false, platform::system_files());
     if (!directory) {
         return fail(directory.error().with_context("the draft model"));
     }
@@ -86,12 +86,12 @@ Result<uint64_t> draft_bytes(const common_params &params) {
     session.context_tokens = asked_context(params);
     session.ubatch_tokens = static_cast<uint32_t>(draft.n_ubatch);
     const auto needs =
-        engine::measure_needs(options, session, false, **directory,
-                              [&draft](const llama_model &model, const SessionOptions &decided) {
-                                  llama_context_params wanted = common_context_params_to_llama(draft);
-                                  wanted.n_ctx = engine::context_params(model, decided).n_ctx;
-                                  return wanted;
-                              });
+        planning::measure_needs(options, session, false, **directory,
+                                [&draft](const llama_model &model, const SessionOptions &decided) {
+                                    llama_context_params wanted = common_context_params_to_llama(draft);
+                                    wanted.n_ctx = session::context_params(model, decided).n_ctx;
+                                    return wanted;
+                                });
     if (!needs) {
         return fail(needs.error().with_context("the draft model"));
     }
@@ -148,7 +148,7 @@ void warn_of_no_effect(const RunPlan &plan, const Arguments &arguments) {
     }
 }
 
-void warn_of_long_context(const RunPlan &plan, const model::GgufDirectory &directory) {
+void warn_of_long_context(const RunPlan &plan, const gguf::GgufDirectory &directory) {
     const uint64_t trained = directory.header_integer("{arch}.context_length").value_or(0);
     if (trained > 0 && plan.session.context_tokens > trained) {
         std::fprintf(stderr,
@@ -157,11 +157,11 @@ void warn_of_long_context(const RunPlan &plan, const model::GgufDirectory &direc
     }
 }
 
-Status override_metadata(const RunPlan &plan, const model::GgufDirectory &directory, common_params &params) {
+Status override_metadata(const RunPlan &plan, const gguf::GgufDirectory &directory, common_params &params) {
     if (plan.model.lossy.n_expert_used == 0) {
         return {};
     }
-    auto overrides = engine::metadata_overrides(plan.model.lossy, directory);
+    auto overrides = session::metadata_overrides(plan.model.lossy, directory);
     if (!overrides) {
         return fail(overrides.error());
     }
@@ -188,7 +188,7 @@ Result<RunPlan> plan_server(const Arguments &arguments, const common_params &par
     if (!beside) {
         return fail(beside.error());
     }
-    return engine::plan_host(
+    return planning::plan_host(
         request,
         {.params_of = [&params](const llama_model &model,
                                 const SessionOptions &session) { return context_of(params, model, session); },
@@ -208,7 +208,7 @@ Status follow_plan(const RunPlan &plan, const Arguments &arguments, common_param
     params.fit_params = false;
     params.n_gpu_layers = 0;
     const auto directory =
-        model::GgufDirectory::open(plan.model.path, plan.model.direct, storage::system_files());
+        gguf::GgufDirectory::open(plan.model.path, plan.model.direct, platform::system_files());
     if (!directory) {
         return fail(directory.error());
     }
@@ -219,7 +219,7 @@ Status follow_plan(const RunPlan &plan, const Arguments &arguments, common_param
     if (plan.model.stream != StreamMode::Force) {
         return {};
     }
-    params.load_mode = engine::expert_access(plan.model, **directory) == storage::Access::Direct
+    params.load_mode = streaming::expert_access(plan.model, **directory) == platform::Access::Direct
                            ? LLAMA_LOAD_MODE_DIRECT_IO
                            : LLAMA_LOAD_MODE_NONE;
     params.lazy_mode = LLAMA_LAZY_MODE_OFF;

@@ -4,8 +4,8 @@
 
 #include "arguments.h"
 
-#include "sluice/error.h"
-#include "sluice/plan.h"
+#include "base/error.h"
+#include "planning/plan.h"
 
 #include "common.h"
 

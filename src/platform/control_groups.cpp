@@ -1,7 +1,7 @@
 #include "platform/control_groups.h"
 
+#include "base/text.h"
 #include "platform/mount_table.h"
-#include "platform/text.h"
 
 #include <algorithm>
 #include <optional>
@@ -16,13 +16,13 @@ struct Interface {
 };
 
 bool lists(std::string_view commas, std::string_view word) {
-    const auto words = split(commas, ',');
+    const auto words = sluice::split(commas, ',');
     return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 /// This process's group, as /proc/self/cgroup names it.
 std::optional<std::string> group_path(std::string_view groups, const Interface &kind) {
-    for (const std::string_view line : split(groups, '\n')) {
+    for (const std::string_view line : sluice::split(groups, '\n')) {
         const size_t first = line.find(':');
         const size_t second = line.find(':', first == std::string_view::npos ? first : first + 1);
         if (second == std::string_view::npos) {
@@ -65,12 +65,13 @@ std::optional<std::string> below(const std::string &path, std::string group) {
 
 /// Appends the groups of one hierarchy.
 void append(std::vector<ControlGroup> &groups, const Interface &kind, const std::string &root) {
-    const std::string own = read_text(root + "/proc/self/cgroup").value_or("");
+    const std::string own = sluice::read_text(root + "/proc/self/cgroup").value_or("");
     const std::optional<std::string> path = group_path(own, kind);
     if (!path) {
         return;
     }
-    std::vector<MountEntry> mounts = find_mounts(read_text(root + "/proc/self/mountinfo").value_or(""), kind);
+    std::vector<MountEntry> mounts =
+        find_mounts(sluice::read_text(root + "/proc/self/mountinfo").value_or(""), kind);
     if (mounts.empty()) {
         const std::string usual =
             kind.second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + std::string(kind.controller);

@@ -1,6 +1,6 @@
 #include "platform/mount_table.h"
 
-#include "platform/text.h"
+#include "base/text.h"
 
 #include <charconv>
 
@@ -27,13 +27,13 @@ std::string unescape(std::string_view text) {
 
 std::vector<MountEntry> parse_mounts(std::string_view mountinfo) {
     std::vector<MountEntry> mounts;
-    for (const std::string_view line : split(mountinfo, '\n')) {
+    for (const std::string_view line : sluice::split(mountinfo, '\n')) {
         const size_t dash = line.find(" - ");
         if (dash == std::string_view::npos) {
             continue;
         }
-        const auto head = split(line.substr(0, dash), ' ');  // id parent device root directory options
-        const auto tail = split(line.substr(dash + 3), ' '); // type source options
+        const auto head = sluice::split(line.substr(0, dash), ' '); // id parent device root directory options
+        const auto tail = sluice::split(line.substr(dash + 3), ' '); // type source options
         if (head.size() < 5 || tail.size() < 3) {
             continue;
         }

@@ -1,9 +1,9 @@
 #include "platform/processors.h"
 
+#include "base/text.h"
 #include "platform/affinity.h"
 #include "platform/compute_runtime.h"
 #include "platform/control_groups.h"
-#include "platform/text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -36,13 +36,13 @@ std::optional<double> quota_of(const ControlGroup &group) {
     std::optional<uint64_t> period;
     if (group.second) {
         // "max 100000" where there is no limit
-        const std::string text = read_text(group.directory + "/cpu.max").value_or("");
-        quota = leading_number(text);
+        const std::string text = sluice::read_text(group.directory + "/cpu.max").value_or("");
+        quota = sluice::leading_number(text);
         const size_t blank = text.find(' ');
-        period = blank == std::string::npos ? std::nullopt : leading_number(text.substr(blank));
+        period = blank == std::string::npos ? std::nullopt : sluice::leading_number(text.substr(blank));
     } else {
-        quota = number_in_file(group.directory + "/cpu.cfs_quota_us"); // -1 where there is no limit
-        period = number_in_file(group.directory + "/cpu.cfs_period_us");
+        quota = sluice::number_in_file(group.directory + "/cpu.cfs_quota_us"); // -1 where there is no limit
+        period = sluice::number_in_file(group.directory + "/cpu.cfs_period_us");
     }
     if (!quota || period.value_or(0) == 0) {
         return std::nullopt;
@@ -64,10 +64,11 @@ std::optional<double> tightest_quota(const std::string &root) {
 /// How many numbers a list such as "0-3,8" names; empty if it names none.
 std::optional<int> count_in_list(const std::string &list) {
     int count = 0;
-    for (const std::string_view range : split(list, ',')) {
-        const auto first = leading_number(range);
+    for (const std::string_view range : sluice::split(list, ',')) {
+        const auto first = sluice::leading_number(range);
         const size_t dash = range.find('-');
-        const auto last = dash == std::string_view::npos ? first : leading_number(range.substr(dash + 1));
+        const auto last =
+            dash == std::string_view::npos ? first : sluice::leading_number(range.substr(dash + 1));
         if (first && last && *last >= *first) {
             count += static_cast<int>(*last - *first + 1);
         }
@@ -95,7 +96,8 @@ Processors read_processors(const std::string &root, const std::vector<size_t> &a
         return processors;
     }
     processors.allowed = static_cast<int>(allowed.size());
-    processors.online = count_in_list(read_text(root + "/sys/devices/system/cpu/online").value_or(""));
+    processors.online =
+        count_in_list(sluice::read_text(root + "/sys/devices/system/cpu/online").value_or(""));
     // The kernel's own list of a core's threads is the key. core_id with physical_package_id would not do:
     // on arm64 core ids start anew in each cluster while recent kernels report one package for them all.
     std::map<std::string, uint64_t> capacity_of_core;
@@ -103,10 +105,10 @@ Processors read_processors(const std::string &root, const std::vector<size_t> &a
     for (const size_t cpu : allowed) {
         const std::string number = std::to_string(cpu);
         const std::string directory = root + "/sys/devices/system/cpu/cpu" + number;
-        const auto capacity = number_in_file(directory + "/cpu_capacity");
+        const auto capacity = sluice::number_in_file(directory + "/cpu_capacity");
         capacities_known = capacities_known && capacity.value_or(0) > 0;
-        uint64_t &of_core =
-            capacity_of_core[read_text(directory + "/topology/thread_siblings_list").value_or(number)];
+        uint64_t &of_core = capacity_of_core[sluice::read_text(directory + "/topology/thread_siblings_list")
+                                                 .value_or(number)];
         of_core = std::max(of_core, capacity.value_or(0));
     }
     processors.cores = static_cast<int>(capacity_of_core.size());

@@ -1,8 +1,8 @@
 // The port through which the expert cache is told whom to evict, and the policies there are.
 #pragma once
 
+#include "options/options.h"
 #include "residency/routing_layout.h"
-#include "sluice/options.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 
 namespace sluice::residency {
 
@@ -60,14 +59,5 @@ std::unique_ptr<IEvictionPolicy> make_next_use_policy(size_t slots, const Routin
 
 /// Any of them.
 std::unique_ptr<IEvictionPolicy> make_policy(CachePolicy policy, size_t slots, const RoutingLayout &layout);
-
-/// All policies, the default first.
-std::span<const CachePolicy> all_policies();
-
-/// What `--cache-policy` calls it.
-std::string_view policy_name(CachePolicy policy);
-
-/// The policy of that name; empty if there is none.
-std::optional<CachePolicy> policy_named(std::string_view name);
 
 } // namespace sluice::residency

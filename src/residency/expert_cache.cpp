@@ -21,7 +21,7 @@ Result<std::unique_ptr<ExpertCache>> ExpertCache::create(std::vector<Bank> banks
     if (!plan) {
         return fail(plan.error());
     }
-    auto arena = storage::ReservedMemory::reserve(plan->arena_bytes, storage::MemoryUse::Arena);
+    auto arena = platform::ReservedMemory::reserve(plan->arena_bytes, platform::MemoryUse::Arena);
     if (!arena) {
         return fail(arena.error().with_context("cannot allocate the expert cache"));
     }
@@ -30,7 +30,7 @@ Result<std::unique_ptr<ExpertCache>> ExpertCache::create(std::vector<Bank> banks
 }
 
 ExpertCache::ExpertCache(std::vector<Bank> banks, SlotPlan plan, const CacheConfig &config,
-                         storage::IReadEngine &engine, storage::ReservedMemory arena)
+                         storage::IReadEngine &engine, platform::ReservedMemory arena)
     : banks_(std::move(banks)), plan_(std::move(plan)), layout_(make_routing_layout(banks_, config.layers)),
       access_(config.access), engine_(engine), arena_(std::move(arena)) {
     std::byte *next = arena_.bytes().data();
@@ -251,7 +251,7 @@ storage::ReadRequest ExpertCache::bind(Slot &slot, SlotIndex index, SliceKey key
         .offset = begin - residue,
         .into = {slot.base, length},
         .needed = residue + bank.slice_bytes,
-        .access = block > 1 ? storage::Access::Direct : storage::Access::Buffered,
+        .access = block > 1 ? platform::Access::Direct : platform::Access::Buffered,
         .done = [this, target = &slot](const Status &status) { finished(*target, status); },
     };
 }

@@ -1,12 +1,12 @@
 // The expert cache: one arena of slots, filled in place by background reads.
 #pragma once
 
+#include "base/error.h"
+#include "platform/reserved_memory.h"
 #include "residency/eviction_policy.h"
 #include "residency/guess_queue.h"
 #include "residency/slot_plan.h"
-#include "sluice/error.h"
 #include "storage/read_engine.h"
-#include "storage/reserved_memory.h"
 
 #include <array>
 #include <atomic>
@@ -59,7 +59,7 @@ struct ExpertCounters {
 
 struct CacheConfig {
     size_t capacity_bytes = 0;
-    storage::Access access = storage::Access::Direct; ///< what to use where the file trusts it
+    platform::Access access = platform::Access::Direct; ///< what to use where the file trusts it
     std::vector<LayerNeed> layers;
     CachePolicy policy = CachePolicy::NextUse; ///< who makes room for what is missing
 };
@@ -168,7 +168,7 @@ private:
     };
 
     ExpertCache(std::vector<Bank> banks, SlotPlan plan, const CacheConfig &config,
-                storage::IReadEngine &engine, storage::ReservedMemory arena);
+                storage::IReadEngine &engine, platform::ReservedMemory arena);
     Slot *find(SliceKey key);
     Slot *take_slot(size_t slot_class, SlotIndex &index, bool keep_expected = false);
     Slot *take_slot_for(Guess kind, SliceKey key, SlotIndex &index);
@@ -192,9 +192,9 @@ private:
     const std::vector<Bank> banks_;
     const SlotPlan plan_;
     const RoutingLayout layout_;
-    const storage::Access access_;
+    const platform::Access access_;
     storage::IReadEngine &engine_;
-    storage::ReservedMemory arena_;
+    platform::ReservedMemory arena_;
 
     mutable std::mutex mutex_;
     std::condition_variable idle_;

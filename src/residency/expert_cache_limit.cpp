@@ -43,7 +43,7 @@ void ExpertCache::discard(size_t slot_class, SlotIndex index) {
     }
     slots[index]->has_pages = false;
     const size_t stride = plan_.classes[slot_class].stride;
-    const size_t page = storage::page_size();
+    const size_t page = platform::page_size();
     size_t begin = index;
     while (begin > 0 && !slots[begin - 1]->has_pages && (index - begin) * stride < page) {
         --begin;
@@ -52,7 +52,7 @@ void ExpertCache::discard(size_t slot_class, SlotIndex index) {
     while (end < slots.size() && !slots[end]->has_pages && (end - index - 1) * stride < page) {
         ++end;
     }
-    storage::ReservedMemory::discard_pages({slots[begin]->base, (end - begin) * stride});
+    platform::ReservedMemory::discard_pages({slots[begin]->base, (end - begin) * stride});
 }
 
 size_t ExpertCache::limit() const {

@@ -2,8 +2,8 @@
 
 #include "base/notice.h"
 
-#include "platform/text.h"
-#include "storage/user_cache.h"
+#include "base/text.h"
+#include "platform/user_cache.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -128,7 +128,7 @@ HotSet::HotSet(const std::string &folder, FileIdentity file)
 }
 
 void HotSet::warm(ExpertCache &cache, const std::vector<Bank> &banks) const {
-    const auto text = platform::read_text(path_);
+    const auto text = sluice::read_text(path_);
     if (!text) {
         return;
     }
@@ -143,8 +143,8 @@ Status HotSet::keep(const ExpertCache &cache, const std::vector<Bank> &banks) co
     if (slices.empty()) {
         return {};
     }
-    return storage::replace_file(path_, hot_set_to_json(file_, banks, slices),
-                                 storage::Durability::SurvivesCrash);
+    return platform::replace_file(path_, hot_set_to_json(file_, banks, slices),
+                                  platform::Durability::SurvivesCrash);
 }
 
 void HotSet::keep_now_and_then(const ExpertCache &cache, const std::vector<Bank> &banks) {

@@ -2,9 +2,9 @@
 // it.
 #pragma once
 
+#include "base/error.h"
 #include "residency/expert_cache.h"
 #include "residency/slot_plan.h"
-#include "sluice/error.h"
 
 #include <chrono>
 #include <cstdint>

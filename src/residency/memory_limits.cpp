@@ -15,13 +15,13 @@ uint64_t system_floor(uint64_t usable_memory, std::optional<uint64_t> group_limi
     return std::max(usable_memory / 16, least);
 }
 
-std::optional<uint64_t> bounding_group_limit(const storage::MemoryFacts &facts) {
+std::optional<uint64_t> bounding_group_limit(const platform::MemoryFacts &facts) {
     const auto above_floor = [](uint64_t left, std::optional<uint64_t> limit) {
         return left - std::min(left, system_floor(left, limit));
     };
     uint64_t least = facts.available ? above_floor(*facts.available, {}) : UINT64_MAX;
     std::optional<uint64_t> bound;
-    for (const storage::GroupMemory &group : facts.groups) {
+    for (const platform::GroupMemory &group : facts.groups) {
         const uint64_t allowed = above_floor(group.left(), group.limit);
         if (allowed <= least) {
             least = allowed;

@@ -1,7 +1,7 @@
 // How much memory a cache may take, and keep. No system calls, so tests can fake any machine.
 #pragma once
 
-#include "storage/memory_facts.h"
+#include "platform/memory_facts.h"
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@ uint64_t system_floor(uint64_t usable_memory, std::optional<uint64_t> group_limi
 
 /// The limit of the control group that bounds a run more tightly than the machine and other groups do, once
 /// each has kept its floor. Empty: the machine is the tightest.
-std::optional<uint64_t> bounding_group_limit(const storage::MemoryFacts &facts);
+std::optional<uint64_t> bounding_group_limit(const platform::MemoryFacts &facts);
 
 /// What the cache size is decided from, after dense weights and the context were allocated. Bytes.
 struct CacheFacts {

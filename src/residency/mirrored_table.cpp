@@ -1,6 +1,6 @@
 #include "residency/mirrored_table.h"
 
-#include "storage/reserved_memory.h"
+#include "platform/reserved_memory.h"
 
 #include <algorithm>
 #include <bit>
@@ -24,9 +24,9 @@ std::span<std::byte> memory_of(const MirroredTable &table, uint64_t first, uint6
 
 } // namespace
 
-MirroredTable mirror(RowTable table, storage::Access access) {
+MirroredTable mirror(RowTable table, platform::Access access) {
     const size_t slab = slab_bytes();
-    const bool direct = access == storage::Access::Direct && table.file->direct_trusted() &&
+    const bool direct = access == platform::Access::Direct && table.file->direct_trusted() &&
                         slab % table.file->alignment() == 0;
     const uint64_t residue = table.offset % slab;
     MirroredTable mirrored{.what = std::move(table)};
@@ -34,7 +34,7 @@ MirroredTable mirror(RowTable table, storage::Access access) {
     mirrored.begin = mirrored.what.data - residue;
     mirrored.slabs = (residue + mirrored.what.bytes + slab - 1) / slab;
     mirrored.slab_shift = std::countr_zero(slab);
-    mirrored.access = direct ? storage::Access::Direct : storage::Access::Buffered;
+    mirrored.access = direct ? platform::Access::Direct : platform::Access::Buffered;
     if (kPoison) {
         give_back(mirrored, 0, mirrored.slabs);
     }
@@ -77,19 +77,19 @@ storage::ReadRequest slab_request(const MirroredTable &table, uint64_t first, ui
 
 void give_back(const MirroredTable &table, uint64_t first, uint64_t count) {
     const std::span<std::byte> memory = memory_of(table, first, count);
-    storage::ReservedMemory::discard_pages(memory);
+    platform::ReservedMemory::discard_pages(memory);
     if (kPoison && table.slabs << table.slab_shift <= kMostPoisonedBytes) {
         std::fill(memory.begin(), memory.end(), kPoisonByte);
     }
 }
 
 Status map_whole(const MirroredTable &table) {
-    const uint64_t page = storage::page_size();
+    const uint64_t page = platform::page_size();
     const uint64_t begin = table.what.offset / page * page;
     const uint64_t end = (table.what.offset + table.what.bytes + page - 1) / page * page;
     std::byte *where = table.begin + (begin - table.file_begin);
     return table.what.file->map_over(begin, {where, static_cast<size_t>(end - begin)},
-                                     storage::MapAdvice::Random);
+                                     platform::MapAdvice::Random);
 }
 
 } // namespace sluice::residency

@@ -18,13 +18,13 @@ struct MirroredTable {
     uint64_t file_begin = 0;    ///< where the first slab starts in the file
     std::byte *begin = nullptr; ///< and where it belongs
     uint64_t slabs = 0;
-    int slab_shift = 0;                                 ///< a slab has two to the power of this many bytes
-    storage::Access access = storage::Access::Buffered; ///< how they are read
+    int slab_shift = 0;                                   ///< a slab has two to the power of this many bytes
+    platform::Access access = platform::Access::Buffered; ///< how they are read
 };
 
 /// `access`: what to use where the file trusts it and its blocks are no larger than slabs. In builds with
 /// SLUICE_POISON, fills the memory as give_back() does.
-MirroredTable mirror(RowTable table, storage::Access access);
+MirroredTable mirror(RowTable table, platform::Access access);
 
 /// Appends the slabs of the rows that start at `row_offsets` and are `row_bytes` long, each once, ascending;
 /// `base` is added to each. Rows not wholly inside the table are passed over. Throws std::bad_alloc.

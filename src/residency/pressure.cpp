@@ -24,7 +24,7 @@ double mebibytes(uint64_t bytes) {
 
 /// What others in the control group hold. File pages are in neither number: the group's usage leaves those
 /// out that can be reclaimed, and ours are not anonymous. Page tables are the group's, but ours.
-std::optional<uint64_t> others(const storage::GroupMemory &group, const storage::ProcessMemory &process) {
+std::optional<uint64_t> others(const platform::GroupMemory &group, const platform::ProcessMemory &process) {
     if (!group.usage || !process.anonymous) {
         return std::nullopt;
     }
@@ -33,14 +33,14 @@ std::optional<uint64_t> others(const storage::GroupMemory &group, const storage:
 }
 
 /// One group now, beside itself at the start if it had a limit then.
-GroupPressure pressure_in(const storage::GroupMemory &now, const MemoryMoment &moment,
+GroupPressure pressure_in(const platform::GroupMemory &now, const MemoryMoment &moment,
                           const MemoryMoment &start) {
     GroupPressure group{.limit = now.limit};
     if (now.usage) {
         group.left = now.left();
     }
     const auto &groups = start.system.groups;
-    const auto then = std::find_if(groups.begin(), groups.end(), [&now](const storage::GroupMemory &other) {
+    const auto then = std::find_if(groups.begin(), groups.end(), [&now](const platform::GroupMemory &other) {
         return other.directory == now.directory;
     });
     if (then == groups.end()) {
@@ -60,7 +60,7 @@ GroupPressure pressure_in(const storage::GroupMemory &now, const MemoryMoment &m
 
 PressureFacts pressure_facts(const MemoryMoment &now, const MemoryMoment &start) {
     PressureFacts facts{.available = now.system.available, .total = now.system.total};
-    for (const storage::GroupMemory &group : now.system.groups) {
+    for (const platform::GroupMemory &group : now.system.groups) {
         facts.groups.push_back(pressure_in(group, now, start));
     }
     return facts;
@@ -71,7 +71,7 @@ PressureFacts pressure_facts(const MemoryMoment &now, const MemoryMoment &start)
 PressureWatch::PressureWatch()
     : PressureWatch(
           [] {
-              return MemoryMoment{storage::read_memory_facts(), storage::read_process_memory()};
+              return MemoryMoment{platform::read_memory_facts(), platform::read_process_memory()};
           },
           kPause) {
 }
@@ -100,7 +100,7 @@ void PressureWatch::adjust(ExpertCache &cache, uint64_t most) {
             said_ = true;
             notice(fmt::format("the system is short of memory ({:.0f} MiB available): the expert cache "
                                "shrinks from {:.0f} to {:.0f} MiB until there is more",
-                               mebibytes(storage::usable_memory(now.system).value_or(0)), mebibytes(before),
+                               mebibytes(platform::usable_memory(now.system).value_or(0)), mebibytes(before),
                                mebibytes(after)));
         }
     }

@@ -1,9 +1,9 @@
 // Gives memory back to the system while a run goes on, and takes it again.
 #pragma once
 
+#include "platform/memory_facts.h"
 #include "residency/expert_cache.h"
 #include "residency/memory_limits.h"
-#include "storage/memory_facts.h"
 
 #include <chrono>
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace sluice::residency {
 
 /// What the system and this process say about memory at one moment.
 struct MemoryMoment {
-    storage::MemoryFacts system;
-    storage::ProcessMemory process;
+    platform::MemoryFacts system;
+    platform::ProcessMemory process;
 };
 
 /// Watches for one model. Not thread-safe.

@@ -1,9 +1,9 @@
 // The port through which a gather gets the rows it is about to read from a table that is not in memory.
 #pragma once
 
-#include "sluice/error.h"
-#include "storage/file.h"
-#include "storage/reserved_memory.h"
+#include "base/error.h"
+#include "platform/file.h"
+#include "platform/reserved_memory.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace sluice::residency {
 /// are larger. A smaller request costs a flash device as much, and neighbouring rows recur. A power of two,
 /// the same while the process runs.
 inline size_t slab_bytes() {
-    return std::max(size_t{16} << 10, storage::page_size());
+    return std::max(size_t{16} << 10, platform::page_size());
 }
 
 using TableId = uint32_t;
@@ -29,7 +29,7 @@ using TableId = uint32_t;
 /// all slabs that the table touches lie inside the reservation as wholes.
 struct RowTable {
     std::string name; ///< the tensor's name in the file, for messages
-    storage::IFile *file = nullptr;
+    platform::IFile *file = nullptr;
     uint64_t offset = 0;       ///< bytes from the start of the file
     uint64_t bytes = 0;        ///< size of the table
     std::byte *data = nullptr; ///< its first byte

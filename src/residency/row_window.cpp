@@ -9,7 +9,7 @@ namespace sluice::residency {
 
 namespace {
 
-using storage::Access;
+using platform::Access;
 using storage::ReadRequest;
 
 /// A key is the table's number above the slab's, counted from the first one the table touches.

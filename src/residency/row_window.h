@@ -21,7 +21,7 @@ public:
     /// `window_bytes` is rounded down to whole slabs; at least one. `engine` and the tables' files outlive
     /// the window. `access`: what to use where a file trusts it. Errors: InvalidArgument if the window is
     /// smaller than a slab.
-    static Result<std::unique_ptr<RowWindow>> create(size_t window_bytes, storage::Access access,
+    static Result<std::unique_ptr<RowWindow>> create(size_t window_bytes, platform::Access access,
                                                      storage::IReadEngine &engine);
     ~RowWindow() override; ///< waits for reads in flight
     RowWindow(const RowWindow &) = delete;
@@ -61,7 +61,7 @@ private:
         bool failed = false;
     };
 
-    RowWindow(size_t window_bytes, storage::Access access, storage::IReadEngine &engine)
+    RowWindow(size_t window_bytes, platform::Access access, storage::IReadEngine &engine)
         : slab_bytes_(slab_bytes()), window_slabs_(window_bytes / slab_bytes_), access_(access),
           engine_(engine) {}
 
@@ -80,7 +80,7 @@ private:
 
     const size_t slab_bytes_;
     const uint64_t window_slabs_;
-    const storage::Access access_;
+    const platform::Access access_;
     storage::IReadEngine &engine_;
 
     // Used by begin(), wait(), end() and materialize() only, which are not called concurrently.

@@ -1,7 +1,7 @@
 // The slabs that a row window holds: found by key, and in order of last use while nobody needs them.
 #pragma once
 
-#include "sluice/error.h"
+#include "base/error.h"
 
 #include <cstddef>
 #include <cstdint>

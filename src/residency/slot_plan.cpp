@@ -102,8 +102,8 @@ void share_capacity(size_t capacity, SlotPlan &plan) {
 
 } // namespace
 
-size_t read_block(const Bank &bank, storage::Access access) {
-    return access == storage::Access::Direct && bank.file->direct_trusted() ? bank.file->alignment() : 1;
+size_t read_block(const Bank &bank, platform::Access access) {
+    return access == platform::Access::Direct && bank.file->direct_trusted() ? bank.file->alignment() : 1;
 }
 
 size_t slice_footprint(const Bank &bank, size_t block) {
@@ -117,7 +117,7 @@ size_t slice_footprint(const Bank &bank, size_t block) {
 }
 
 Result<SlotPlan> plan_slots(const std::vector<Bank> &banks, const std::vector<LayerNeed> &layers,
-                            size_t capacity, storage::Access access) {
+                            size_t capacity, platform::Access access) {
     SlotPlan plan;
     std::vector<Footprint> footprints;
     footprints.reserve(banks.size());

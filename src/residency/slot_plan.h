@@ -1,8 +1,8 @@
 // How the memory of an expert cache is cut into slots. Pure arithmetic, no memory touched.
 #pragma once
 
-#include "sluice/error.h"
-#include "storage/file.h"
+#include "base/error.h"
+#include "platform/file.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ using BankId = uint32_t;
 /// One 3-D weight whose slices (one per expert) are streamed.
 struct Bank {
     std::string name; ///< the tensor's name: a key into the file, and for messages
-    storage::IFile *file = nullptr;
+    platform::IFile *file = nullptr;
     uint64_t offset = 0;    ///< bytes from the start of the file to slice 0
     size_t slice_bytes = 0; ///< bytes of one expert's slice; slices follow each other without gaps
     uint32_t expert_count = 0;
@@ -54,7 +54,7 @@ struct SlotPlan {
 };
 
 /// Block that a read of `bank` must respect: the file's alignment for trusted direct reads, else 1.
-size_t read_block(const Bank &bank, storage::Access access);
+size_t read_block(const Bank &bank, platform::Access access);
 
 /// Largest number of bytes any slice of `bank` occupies once its read is widened to whole blocks.
 size_t slice_footprint(const Bank &bank, size_t block);
@@ -64,7 +64,7 @@ size_t slice_footprint(const Bank &bank, size_t block);
 /// graph) gets none.
 /// Errors: OutOfMemory, naming the minimum in MiB, when `capacity` cannot hold that.
 Result<SlotPlan> plan_slots(const std::vector<Bank> &banks, const std::vector<LayerNeed> &layers,
-                            size_t capacity, storage::Access access);
+                            size_t capacity, platform::Access access);
 
 /// Bytes of expert slices that one token touches: the sum over layers of experts x slice bytes.
 uint64_t token_working_set(const std::vector<Bank> &banks, const std::vector<LayerNeed> &layers);

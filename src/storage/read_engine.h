@@ -1,8 +1,8 @@
 // The port through which expert slices and row slabs arrive: many reads in flight, each with a callback.
 #pragma once
 
-#include "sluice/error.h"
-#include "storage/file.h"
+#include "base/error.h"
+#include "platform/file.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace sluice::storage {
 
 /// One read to perform. `file` and `into` stay valid until the callback ran.
 struct ReadRequest {
-    IFile *file = nullptr;
+    platform::IFile *file = nullptr;
     uint64_t offset = 0;            ///< bytes; aligned for Access::Direct
     std::span<std::byte> into = {}; ///< destination, aligned for Access::Direct
     size_t needed = 0; ///< bytes of `into` that must arrive; the rest may lie past the end of the file
-    Access access = Access::Buffered;
+    platform::Access access = platform::Access::Buffered;
     /// Called once, on a reader thread, when the bytes are there or the read failed. Must not block or throw.
     std::function<void(Status)> done = {};
 };

@@ -1,6 +1,6 @@
 #include "storage/read_lanes.h"
 
-#include "storage/reader_thread.h"
+#include "platform/reader_thread.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -25,13 +25,14 @@ void perform(ReadJob &job, ReadTally &tally) {
     }
     // A direct read could not go on from inside a block.
     const bool leaves_direct =
-        request.access == Access::Direct && job.arrived % request.file->alignment() != 0;
+        request.access == platform::Access::Direct && job.arrived % request.file->alignment() != 0;
     bool fell_back = false;
     Status status;
     try {
-        status = read_fully(*request.file, request.offset + job.arrived, request.into.subspan(job.arrived),
-                            request.needed - job.arrived, leaves_direct ? Access::Buffered : request.access,
-                            &fell_back);
+        status =
+            platform::read_fully(*request.file, request.offset + job.arrived,
+                                 request.into.subspan(job.arrived), request.needed - job.arrived,
+                                 leaves_direct ? platform::Access::Buffered : request.access, &fell_back);
     } catch (const std::bad_alloc &) {                          // a thread that reads has nobody to throw to
         status = fail(ErrorCode::OutOfMemory, "out of memory"); // short enough to need none
     }
@@ -56,7 +57,7 @@ Status ReadLanes::start(int lanes) {
     }
     for (size_t lane = threads_.size(); lane < static_cast<size_t>(lanes); ++lane) {
         Result<std::thread> thread =
-            start_reader_thread(fmt::format("sluice-read-{}", lane), [this] { serve(); });
+            platform::start_reader_thread(fmt::format("sluice-read-{}", lane), [this] { serve(); });
         if (!thread) {
             return fail(thread.error().with_context(fmt::format("{} read lanes", lanes)));
         }

@@ -1,7 +1,7 @@
 // Threads that perform reads one by one through the files themselves.
 #pragma once
 
-#include "sluice/error.h"
+#include "base/error.h"
 #include "storage/read_engine.h"
 #include "storage/read_tally.h"
 

@@ -28,7 +28,8 @@ void ReadTally::finish(ReadRequest &request, Status status, bool fell_back) {
         if (status) {
             totals_.bytes += request.needed;
             // A buffered read asks for what is needed, a direct one for whole blocks.
-            totals_.device_bytes += request.access == Access::Direct ? request.into.size() : request.needed;
+            totals_.device_bytes +=
+                request.access == platform::Access::Direct ? request.into.size() : request.needed;
         } else {
             ++totals_.errors;
         }

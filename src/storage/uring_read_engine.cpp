@@ -2,10 +2,10 @@
 // results. Reads that do not end as they should are finished by ordinary threads.
 #include "storage/read_engine.h"
 
-#include "storage/posix_calls.h"
+#include "platform/posix_calls.h"
+#include "platform/reader_thread.h"
 #include "storage/read_lanes.h"
 #include "storage/read_tally.h"
-#include "storage/reader_thread.h"
 
 #include <algorithm>
 #include <atomic>
@@ -41,9 +41,10 @@ bool is_passing(int number) {
 /// Why io_uring is refused, as an error of make_uring_read_engine().
 Error refusal(int number) {
     if (number == ENOMEM || number == EMFILE || number == ENFILE) {
-        return {ErrorCode::OutOfMemory, fmt::format("io_uring cannot be set up: {}", errno_text(number))};
+        return {ErrorCode::OutOfMemory,
+                fmt::format("io_uring cannot be set up: {}", platform::errno_text(number))};
     }
-    std::string why = errno_text(number);
+    std::string why = platform::errno_text(number);
     if (number == ENOSYS) {
         why = "this kernel has none";
     } else if (number == EPERM || number == EACCES) {
@@ -100,7 +101,7 @@ private:
 };
 
 /// Writes to an eventfd: whoever reads it wakes up.
-void send_wake_up(const Descriptor &event) {
+void send_wake_up(const platform::Descriptor &event) {
     const uint64_t one = 1;
     while (::write(event.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
     }
@@ -148,9 +149,9 @@ private:
 
     ReadTally tally_;
     ReadLanes lanes_{tally_};
-    Descriptor wake_;         ///< an eventfd
-    uint64_t wake_count_ = 0; ///< where the eventfd's value goes
-    Ring ring_;               ///< its completion side belongs to thread_, its submission side to mutex_
+    platform::Descriptor wake_; ///< an eventfd
+    uint64_t wake_count_ = 0;   ///< where the eventfd's value goes
+    Ring ring_;                 ///< its completion side belongs to thread_, its submission side to mutex_
     std::thread thread_;
     bool retry_soon_ = false;         ///< thread_'s own: something waits for the kernel to take it
     std::atomic<bool> broken_{false}; ///< the kernel has stopped taking submissions, for good
@@ -179,7 +180,7 @@ UringReadEngine::~UringReadEngine() {
 }
 
 Status UringReadEngine::start(int depth) {
-    wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC));
+    wake_ = platform::Descriptor(::eventfd(0, EFD_CLOEXEC));
     if (!wake_.valid()) {
         return fail(refusal(errno));
     }
@@ -196,7 +197,7 @@ Status UringReadEngine::start(int depth) {
     if (Status started = lanes_.start(std::min(depth, most_lanes)); !started) {
         return started;
     }
-    Result<std::thread> thread = start_reader_thread("sluice-uring", [this] {
+    Result<std::thread> thread = platform::start_reader_thread("sluice-uring", [this] {
         while (turn()) {
             await();
         }
@@ -253,7 +254,7 @@ void UringReadEngine::pump(JobList &rest) {
 
 void UringReadEngine::prepare(uint32_t slot) {
     const ReadRequest &request = slots_[slot].front().request;
-    const bool direct = request.access == Access::Direct;
+    const bool direct = request.access == platform::Access::Direct;
     // Whole blocks past the page cache. Through it, no byte more than needed: what is cached costs a copy.
     const size_t length = std::min(direct ? request.into.size() : request.needed, largest_read);
     io_uring_sqe *entry = io_uring_get_sqe(ring_.get()); // there is one: the ring has more than slots_

@@ -2,8 +2,8 @@
 // format.
 #pragma once
 
-#include "sluice/model.h"
-#include "sluice/stats.h"
+#include "base/stats.h"
+#include "session/model.h"
 #include "telemetry/line_file.h"
 
 #include <memory>

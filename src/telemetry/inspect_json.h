@@ -1,9 +1,9 @@
 // An inspected model for programs. docs/inspect.md is the format.
 #pragma once
 
-#include "sluice/error.h"
-#include "sluice/inspect.h"
-#include "sluice/plan.h"
+#include "base/error.h"
+#include "planning/inspect.h"
+#include "planning/plan.h"
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 // An inspected model for people.
 #pragma once
 
-#include "sluice/inspect.h"
+#include "planning/inspect.h"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // A file or stream of text lines, whose failures must not be lost.
 #pragma once
 
-#include "sluice/error.h"
+#include "base/error.h"
 
 #include <memory>
 #include <string>

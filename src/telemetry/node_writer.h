@@ -1,7 +1,7 @@
 // Times of graph nodes as a table. docs/telemetry.md is the format.
 #pragma once
 
-#include "sluice/stats.h"
+#include "base/stats.h"
 #include "telemetry/line_file.h"
 
 #include <memory>

@@ -1,6 +1,6 @@
 #include "telemetry/plan_text.h"
 
-#include "residency/eviction_policy.h"
+#include "options/cache_policy.h"
 #include "telemetry/run_facts.h"
 
 #include <fmt/format.h>
@@ -64,7 +64,7 @@ std::string plan_command(const RunPlan &plan) {
         command += choice.flag.empty() || choice.only_begins ? "" : " " + choice.flag;
     }
     if (plan.model.cache_policy != ModelOptions().cache_policy) {
-        command += fmt::format(" --cache-policy {}", residency::policy_name(plan.model.cache_policy));
+        command += fmt::format(" --cache-policy {}", options::policy_name(plan.model.cache_policy));
     }
     if (plan.model.dense_weights != DenseWeights::Anon) {
         command += fmt::format(" --dense-weights {}", dense_weights_name(plan.model.dense_weights));

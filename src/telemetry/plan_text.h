@@ -1,7 +1,7 @@
 // A run plan for people: the memory table, the decisions with their reasons, the command that says the same.
 #pragma once
 
-#include "sluice/plan.h"
+#include "planning/plan.h"
 
 #include <string>
 #include <vector>

@@ -1,10 +1,10 @@
 // A run as it happens, for programs: one JSON object a line. docs/telemetry.md is the format.
 #pragma once
 
-#include "sluice/error.h"
-#include "sluice/model.h"
-#include "sluice/session.h"
-#include "sluice/stats.h"
+#include "base/error.h"
+#include "base/stats.h"
+#include "session/model.h"
+#include "session/session.h"
 #include "telemetry/line_file.h"
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 // end.
 #pragma once
 
-#include "sluice/error.h"
-#include "sluice/route_sink.h"
+#include "base/error.h"
+#include "residency/route_sink.h"
 
 #include <atomic>
 #include <cstdint>

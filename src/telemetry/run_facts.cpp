@@ -1,7 +1,7 @@
 #include "telemetry/run_facts.h"
 
-#include "residency/eviction_policy.h"
-#include "storage/memory_facts.h"
+#include "options/cache_policy.h"
+#include "platform/memory_facts.h"
 
 #include <ctime>
 #include <fmt/format.h>
@@ -88,7 +88,7 @@ Facts model_facts(const Model &model, const ModelOptions &options, const Session
         {"file_bytes", std::to_string(info.file_bytes)},
         {"mode", info.streaming ? "streaming" : "resident"},
         {"cache_MiB", experts ? mebibytes(stats.experts.cache_bytes) : ""},
-        {"policy", experts ? std::string(residency::policy_name(options.cache_policy)) : ""},
+        {"policy", experts ? std::string(options::policy_name(options.cache_policy)) : ""},
         {"lookahead", experts ? lookahead_name(options.lookahead) : ""},
         {"hot_set", experts ? yes_no(!options.hot_set_folder.empty()) : ""},
         {"io_engine", info.io_engine},
@@ -109,7 +109,7 @@ Facts model_facts(const Model &model, const ModelOptions &options, const Session
 }
 
 Facts machine_facts() {
-    const auto memory = storage::read_memory_facts().total;
+    const auto memory = platform::read_memory_facts().total;
     return {
         {"started", now_in_utc()}, {"cpu", processor()}, {"memory_MiB", memory ? mebibytes(*memory) : ""}};
 }

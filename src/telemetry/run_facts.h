@@ -1,9 +1,9 @@
 // What a table of a run says about the run itself: model, machine, options.
 #pragma once
 
-#include "sluice/model.h"
-#include "sluice/options.h"
-#include "sluice/session.h"
+#include "options/options.h"
+#include "session/model.h"
+#include "session/session.h"
 #include "telemetry/csv_writer.h"
 
 namespace sluice::telemetry {

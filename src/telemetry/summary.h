@@ -1,8 +1,8 @@
 // The lines that end a run, for people.
 #pragma once
 
-#include "sluice/model.h"
-#include "sluice/stats.h"
+#include "base/stats.h"
+#include "session/model.h"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // What every target of the fuzzer needs.
 #pragma once
 
-#include "model/gguf_directory.h"
+#include "gguf/gguf_directory.h"
 
 #include "ggml.h"
 
@@ -30,13 +30,13 @@ inline void be_silent() {
 }
 
 /// What GgufDirectory::open() promises of a directory that it gives.
-inline void require_sound(const model::GgufDirectory &directory) {
-    for (const model::TensorEntry &tensor : directory.tensors()) {
+inline void require_sound(const gguf::GgufDirectory &directory) {
+    for (const gguf::TensorEntry &tensor : directory.tensors()) {
         require(tensor.shard < directory.shards().size(), "every tensor is in a shard");
         const uint64_t size = directory.shards()[tensor.shard]->size();
         require(tensor.offset <= size && tensor.bytes <= size - tensor.offset,
                 "every tensor is inside its file");
-        const model::TensorEntry *found = directory.find(tensor.name);
+        const gguf::TensorEntry *found = directory.find(tensor.name);
         require(found == &tensor, "no name occurs twice");
     }
 }

@@ -2,8 +2,8 @@
 //
 //   make_corpus FOLDER
 
-#include "engine/option_table.h"
 #include "fuzz_models.h"
+#include "options/option_table.h"
 #include "support/gguf_bytes.h"
 
 #include "ggml.h"
@@ -59,7 +59,7 @@ void write_shards() {
 
 void write_options() {
     std::string all;
-    for (const sluice::engine::StreamOption &option : sluice::engine::stream_options()) {
+    for (const sluice::options::StreamOption &option : sluice::options::stream_options()) {
         for (const char *value : {"auto", "off", "on", "7", "0.5", "lru", "uring", "warm"}) {
             all += std::string(option.name) + "=" + value + "\n";
         }

@@ -1,7 +1,7 @@
 // A file system of what a fuzzer made up. It has what it was given and nothing else.
 #pragma once
 
-#include "storage/file.h"
+#include "platform/file.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,11 +11,11 @@
 
 namespace sluice::fuzz {
 
-class MemoryFile final : public storage::IFile {
+class MemoryFile final : public platform::IFile {
 public:
     MemoryFile(std::string path, std::string_view bytes) : path_(std::move(path)), bytes_(bytes) {}
 
-    Result<size_t> read_at(uint64_t offset, std::span<std::byte> into, storage::Access) override {
+    Result<size_t> read_at(uint64_t offset, std::span<std::byte> into, platform::Access) override {
         const size_t count =
             offset >= bytes_.size() ? 0 : std::min<size_t>(into.size(), bytes_.size() - offset);
         if (count > 0) {
@@ -23,7 +23,7 @@ public:
         }
         return count;
     }
-    Status map_over(uint64_t, std::span<std::byte>, storage::MapAdvice) override {
+    Status map_over(uint64_t, std::span<std::byte>, platform::MapAdvice) override {
         return fail(ErrorCode::Unsupported, "not mapped");
     }
     [[nodiscard]] uint64_t size() const override { return bytes_.size(); }
@@ -38,11 +38,11 @@ private:
 };
 
 /// Paths and bytes, which outlive it.
-class MemoryFiles final : public storage::IFileSystem {
+class MemoryFiles final : public platform::IFileSystem {
 public:
     explicit MemoryFiles(std::map<std::string, std::string_view> files) : files_(std::move(files)) {}
 
-    Result<std::unique_ptr<storage::IFile>> open(const std::string &path, bool) override {
+    Result<std::unique_ptr<platform::IFile>> open(const std::string &path, bool) override {
         const auto file = files_.find(path);
         if (file == files_.end()) {
             return fail(ErrorCode::NotFound, path + " is not there");

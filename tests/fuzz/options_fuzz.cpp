@@ -1,7 +1,7 @@
 // Values of the option table, as a program or the environment gives them: lines of NAME=VALUE.
 
-#include "engine/option_table.h"
 #include "fuzz_check.h"
+#include "options/option_table.h"
 
 #include <sstream>
 
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             continue;
         }
         const std::string name = line.substr(0, equals);
-        if (const Status set = engine::set_stream_option(request, name, line.substr(equals + 1)); !set) {
+        if (const Status set = options::set_stream_option(request, name, line.substr(equals + 1)); !set) {
             fuzz::require(set.error().code == ErrorCode::InvalidArgument,
                           "a value that is refused is an argument");
             fuzz::require(set.error().message.find(name) != std::string::npos, "a refusal names the option");

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const size_t cut = std::min<size_t>(both.size(), data[0] + data[1] * size_t{256});
     const std::string first = "model-00001-of-00002.gguf";
     MemoryFiles files({{first, both.substr(0, cut)}, {"model-00002-of-00002.gguf", both.substr(cut)}});
-    if (const auto directory = sluice::model::GgufDirectory::open(first, false, files)) {
+    if (const auto directory = sluice::gguf::GgufDirectory::open(first, false, files)) {
         require_sound(**directory);
     }
     return 0;

@@ -17,7 +17,7 @@ constexpr size_t kSlice = 5000;
 constexpr uint32_t kExperts = 16;
 
 /// One bank of kExperts slices, one expert a token.
-class ExpertCacheFixture : public testing::TestWithParam<storage::Access> {
+class ExpertCacheFixture : public testing::TestWithParam<platform::Access> {
 protected:
     /// `slice`: bytes of one expert.
     explicit ExpertCacheFixture(size_t slice = kSlice) : slice_(slice) {}
@@ -25,7 +25,7 @@ protected:
     void SetUp() override {
         file_ = std::move(*files_.open(dir_.write_pattern("experts", kOffset + slice_ * kExperts), true));
         engine_ = std::move(*storage::make_thread_read_engine(3));
-        if (GetParam() == storage::Access::Direct && !file_->direct_trusted()) {
+        if (GetParam() == platform::Access::Direct && !file_->direct_trusted()) {
             GTEST_SKIP() << file_->direct_refusal();
         }
     }
@@ -78,15 +78,15 @@ protected:
     const size_t slice_;
     size_t stride_ = 0; ///< bytes of a slot, once there is a cache
     ScratchDir dir_;
-    std::shared_ptr<storage::FaultPlan> plan_ = std::make_shared<storage::FaultPlan>();
-    storage::FaultFileSystem files_{plan_};
-    std::unique_ptr<storage::IFile> file_;
+    std::shared_ptr<platform::FaultPlan> plan_ = std::make_shared<platform::FaultPlan>();
+    platform::FaultFileSystem files_{plan_};
+    std::unique_ptr<platform::IFile> file_;
     std::unique_ptr<storage::IReadEngine> engine_;
     std::unique_ptr<residency::ExpertCache> cache_;
 };
 
 inline const auto access_name = [](const auto &info) {
-    return std::string(info.param == storage::Access::Direct ? "Direct" : "Buffered");
+    return std::string(info.param == platform::Access::Direct ? "Direct" : "Buffered");
 };
 
 } // namespace sluice::test

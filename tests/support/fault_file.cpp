@@ -5,7 +5,7 @@
 #include <system_error>
 #include <thread>
 
-namespace sluice::storage {
+namespace sluice::platform {
 namespace {
 
 constexpr std::byte rubbish{0xDB};
@@ -122,4 +122,4 @@ Result<std::unique_ptr<IFile>> FaultFileSystem::open(const std::string &path, bo
     return std::make_unique<FaultFile>(std::move(*inner), plan_);
 }
 
-} // namespace sluice::storage
+} // namespace sluice::platform

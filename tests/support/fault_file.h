@@ -1,7 +1,7 @@
 // Files that fail on purpose: a layer over another file system that follows a shared plan of faults.
 #pragma once
 
-#include "storage/file.h"
+#include "platform/file.h"
 
 #include <cerrno>
 #include <chrono>
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace sluice::storage {
+namespace sluice::platform {
 
 /// One planned fault. Say what goes wrong (any of the last four, also together), where, and how often.
 struct Fault {
@@ -105,4 +105,4 @@ private:
     IFileSystem &inner_;
 };
 
-} // namespace sluice::storage
+} // namespace sluice::platform

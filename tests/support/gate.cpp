@@ -1,11 +1,11 @@
 #include "support/gate.h"
 
-#include "engine/model_state.h"
-#include "model/make_model.h"
 #include "residency/row_source.h"
 #include "residency/slot_plan.h"
+#include "session/model_state.h"
 #include "support/gate_prompt.h"
 #include "support/temp_file.h"
+#include "tools/make_model.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -255,7 +255,7 @@ std::string scratch_path(const std::string &name) {
 
 std::string tiny_model(const std::string &recipe, const std::string &type, int shards) {
     const std::string prefix = fmt::format("{}-{}-{}", recipe, type.empty() ? "own" : type, shards);
-    const auto made = model::make_model({.like = recipe, .type = type, .shards = shards},
+    const auto made = tools::make_model({.like = recipe, .type = type, .shards = shards},
                                         scratch_path(prefix + ".gguf"), {});
     EXPECT_TRUE(made) << made.error().message;
     return made.value_or("");

@@ -3,8 +3,8 @@
 
 #include "support/gate_batch.h"
 
-#include "sluice/model.h"
-#include "sluice/session.h"
+#include "session/model.h"
+#include "session/session.h"
 
 #include <cstdint>
 #include <functional>

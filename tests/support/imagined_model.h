@@ -1,8 +1,8 @@
 // A model that is only imagined, and what is planned for it on machines that are imagined, too.
 #pragma once
 
-#include "engine/plan_sizes.h"
-#include "engine/run_planner.h"
+#include "planning/plan_sizes.h"
+#include "planning/run_planner.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace sluice::test {
 
-using engine::kMiB;
+using planning::kMiB;
 constexpr uint64_t kGiB = uint64_t{1} << 30U;
 
 /// A model of 30 billion weights: 17 GiB of experts, 1.2 GiB dense, a table of 0.5 GiB.
@@ -24,10 +24,10 @@ struct ImaginedModel {
     uint64_t compute_per_512 = 300 * kMiB;
     uint64_t program = 60 * kMiB;
 
-    [[nodiscard]] engine::NeedsOf needs() const {
+    [[nodiscard]] planning::NeedsOf needs() const {
         return [*this](const ModelOptions &model, const SessionOptions &session,
-                       bool streaming) -> Result<engine::MemoryNeeds> {
-            engine::MemoryNeeds needs;
+                       bool streaming) -> Result<planning::MemoryNeeds> {
+            planning::MemoryNeeds needs;
             const uint32_t context = session.context_tokens > 0 ? session.context_tokens : 4096;
             needs.context_tokens = context;
             needs.program_bytes = program;
@@ -48,9 +48,9 @@ struct ImaginedModel {
     }
 };
 
-inline RunPlan decided(const PlanRequest &request, const engine::PlanFacts &facts,
+inline RunPlan decided(const PlanRequest &request, const planning::PlanFacts &facts,
                        const ImaginedModel &model = {}) {
-    auto plan = engine::decide(request, facts, model.needs());
+    auto plan = planning::decide(request, facts, model.needs());
     EXPECT_TRUE(plan) << plan.error().message;
     return plan ? *plan : RunPlan{};
 }

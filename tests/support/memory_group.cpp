@@ -1,7 +1,7 @@
 #include "support/memory_group.h"
 
+#include "base/text.h"
 #include "platform/mount_table.h"
-#include "platform/text.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -36,14 +36,14 @@ struct Hierarchy {
 };
 
 std::optional<Hierarchy> find_hierarchy() {
-    const auto mounts = platform::parse_mounts(platform::read_text("/proc/self/mountinfo").value_or(""));
+    const auto mounts = platform::parse_mounts(sluice::read_text("/proc/self/mountinfo").value_or(""));
     for (const platform::MountEntry &mount : mounts) {
         if (mount.type == "cgroup" && fs::exists(mount.directory + "/memory.limit_in_bytes")) {
             return Hierarchy{mount.directory, false};
         }
         if (mount.type == "cgroup2") {
             const std::string controllers =
-                platform::read_text(mount.directory + "/cgroup.controllers").value_or("");
+                sluice::read_text(mount.directory + "/cgroup.controllers").value_or("");
             if (controllers.find("memory") != std::string::npos) {
                 write_to(mount.directory + "/cgroup.subtree_control", "+memory"); // often done already
                 return Hierarchy{mount.directory, true};
@@ -118,7 +118,7 @@ void MemoryGroup::leave() const {
 }
 
 std::optional<uint64_t> MemoryGroup::number(const std::string &file, const std::string &key) const {
-    std::istringstream text(platform::read_text(directory_ + "/" + file).value_or(""));
+    std::istringstream text(sluice::read_text(directory_ + "/" + file).value_or(""));
     uint64_t value = 0;
     for (std::string word; !key.empty() && text >> word && word != key;) {
     }

@@ -1,9 +1,10 @@
 // Graphs that llama.cpp does not build, on the weights of a streamed model.
 #pragma once
 
-#include "backend/intercepted_backend.h"
-#include "backend/streaming_device.h"
-#include "engine/model_state.h"
+#include "session/model_state.h"
+#include "streaming/device/intercepted_backend.h"
+#include "streaming/device/streaming_device.h"
+#include "streaming/weights/streamed_buffer.h"
 #include "support/gate.h"
 
 #include "ggml-alloc.h"
@@ -35,7 +36,7 @@ struct Free {
 class OwnGraphTest : public testing::Test {
 protected:
     /// Loads the model and finds the weight. Call in SetUp().
-    void load(const ModelOptions &options, backend::Role role) {
+    void load(const ModelOptions &options, streaming::Role role) {
         path_ = options.path;
         auto model = Model::load(options);
         ASSERT_TRUE(model) << model.error().message;
@@ -44,13 +45,13 @@ protected:
         ASSERT_TRUE(session) << session.error().message;
         session_.emplace(std::move(*session));
         for (const auto &[name, tensor] : llama_internal_get_tensor_map(model_->state().llama.get())) {
-            const backend::StreamedTensor *found = store().find(tensor);
+            const streaming::StreamedTensor *found = store().find(tensor);
             if (weight_ == nullptr && found != nullptr && found->role == role) {
                 weight_ = tensor;
             }
         }
         ASSERT_NE(weight_, nullptr);
-        backend_.reset(backend::make_intercepted_backend());
+        backend_.reset(streaming::make_intercepted_backend());
         ggml_backend_cpu_set_n_threads(backend_.get(), 2);
         context_.reset(ggml_init({.mem_size = 1 << 20, .mem_buffer = nullptr, .no_alloc = true}));
         input_ = ggml_new_tensor_3d(context_.get(), GGML_TYPE_F32, weight_->ne[0], 1, 2);
@@ -59,7 +60,7 @@ protected:
         ggml_set_input(ids_);
     }
 
-    backend::StreamedStore &store() { return *model_->state().streamed->store; }
+    streaming::StreamedStore &store() { return *model_->state().streamed->store; }
 
     /// Allocates and computes the graph of `output`, the input filled with a ramp and the ids as given.
     ggml_status compute(ggml_tensor *output, std::vector<int32_t> ids, ggml_backend_t backend) {
@@ -79,7 +80,7 @@ protected:
 
     void forget_memory(ggml_cgraph *graph) {
         const auto forget = [](ggml_tensor *tensor) {
-            if (backend::store_of(tensor) == nullptr) {
+            if (streaming::store_of(tensor) == nullptr) {
                 tensor->data = nullptr;
                 tensor->buffer = nullptr;
             }

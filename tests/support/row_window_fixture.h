@@ -2,8 +2,8 @@
 // was asked.
 #pragma once
 
+#include "platform/reserved_memory.h"
 #include "residency/row_window.h"
-#include "storage/reserved_memory.h"
 #include "support/fault_file.h"
 #include "support/temp_file.h"
 
@@ -77,8 +77,8 @@ private:
 class Mirror {
 public:
     Mirror(uint64_t offset, uint64_t bytes)
-        : memory_(
-              *storage::ReservedMemory::reserve((bytes / kSlab + 3) * kSlab, storage::MemoryUse::Reserved)) {
+        : memory_(*platform::ReservedMemory::reserve((bytes / kSlab + 3) * kSlab,
+                                                     platform::MemoryUse::Reserved)) {
         const auto address = reinterpret_cast<uintptr_t>(memory_.bytes().data());
         const uint64_t aligned = (address + kSlab - 1) / kSlab * kSlab - address;
         data_ = memory_.bytes().data() + aligned + offset % kSlab;
@@ -86,13 +86,13 @@ public:
     [[nodiscard]] std::byte *data() const { return data_; }
 
 private:
-    storage::ReservedMemory memory_;
+    platform::ReservedMemory memory_;
     std::byte *data_;
 };
 
 /// A file of 40 whole slabs and a bit. A table starts inside its third slab and ends shortly before its end,
 /// so that the table has 39 slabs, the last of which reaches past the end of the file.
-class RowWindowFixture : public testing::TestWithParam<storage::Access> {
+class RowWindowFixture : public testing::TestWithParam<platform::Access> {
 protected:
     static inline const uint64_t kFileBytes = 40 * kSlab + 1000;
     static constexpr uint64_t kResidue = 5000;
@@ -103,7 +103,7 @@ protected:
 
     void SetUp() override {
         open_file(kFileBytes);
-        if (GetParam() == storage::Access::Direct && !file_->direct_trusted()) {
+        if (GetParam() == platform::Access::Direct && !file_->direct_trusted()) {
             GTEST_SKIP() << file_->direct_refusal();
         }
     }
@@ -178,17 +178,17 @@ protected:
     [[nodiscard]] uint64_t resident_slabs() const { return window_->counters().resident_bytes / kSlab; }
 
     test::ScratchDir dir_;
-    std::shared_ptr<storage::FaultPlan> plan_ = std::make_shared<storage::FaultPlan>();
-    storage::FaultFileSystem files_{plan_};
-    std::unique_ptr<storage::IFile> file_;
+    std::shared_ptr<platform::FaultPlan> plan_ = std::make_shared<platform::FaultPlan>();
+    platform::FaultFileSystem files_{plan_};
+    std::unique_ptr<platform::IFile> file_;
     std::vector<Mirror> mirrors_;
     std::vector<RowTable> tables_;
     RecordingEngine engine_;
     std::unique_ptr<RowWindow> window_;
 };
 
-inline std::string access_name(const testing::TestParamInfo<storage::Access> &info) {
-    return info.param == storage::Access::Direct ? "Direct" : "Buffered";
+inline std::string access_name(const testing::TestParamInfo<platform::Access> &info) {
+    return info.param == platform::Access::Direct ? "Direct" : "Buffered";
 }
 
 } // namespace sluice::residency
