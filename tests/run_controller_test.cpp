@@ -96,6 +96,19 @@ TEST(PairedTrial, HalfTheTimeIsSureAfterTheLeastFours) {
     EXPECT_EQ(tokens, 4 * PairedTrial::kLeastFours);
 }
 
+TEST(PairedTrial, HalfTheTimeIsSureAfterTwoFoursWhereTheSpreadIsKnown) {
+    PairedTrial trial(0.05);
+    Noise noise(0.05, 2);
+    size_t tokens = 0;
+    Verdict verdict = Verdict::Undecided;
+    for (; verdict == Verdict::Undecided; ++tokens) {
+        verdict = trial.add(noise(trial.with_change() ? 0.5 : 1));
+    }
+    EXPECT_EQ(verdict, Verdict::Better);
+    EXPECT_EQ(tokens, 4 * PairedTrial::kFoursOfLargeGain);
+    EXPECT_NEAR(trial.gain().value_or(0), 0.5, 0.1);
+}
+
 TEST(PairedTrial, ASteadyDriftIsNoGain) {
     PairedTrial trial;
     Verdict verdict = Verdict::Undecided;
@@ -227,6 +240,40 @@ TEST(RunController, WithNothingToDecideItTriesNothing) {
         controller, 1000, [](auto) { return 1.0; }, noise);
     EXPECT_EQ(controller.tokens_tried(), 0U);
     EXPECT_TRUE(controller.outcome().empty());
+}
+
+TEST(RunController, NoiseAloneNeverMovesItHoweverItKnowsTheSpread) {
+    for (const double spread : {0.02, 0.1, 0.3}) {
+        for (uint32_t seed = 0; seed < 1000; ++seed) {
+            RunController controller({{.name = "threads", .choices = {"2", "1"}}});
+            Noise noise(spread, seed);
+            run(
+                controller, RunController::kWarmUp + 4 * PairedTrial::kMostFours, [](auto) { return 1.0; },
+                noise);
+            EXPECT_EQ(controller.settled().front(), 0U) << spread << " " << seed;
+        }
+    }
+}
+
+TEST(RunController, WhatNeedsWaitsIsNotTriedWhileNoThreadWaitsForACore) {
+    RunController controller({{.name = "threads", .choices = {"2", "1"}, .needs_waits = true}});
+    Noise noise(0.05, 3);
+    controller.note_waits(0.01);
+    run(
+        controller, 100, [](auto setting) { return setting[0] == 1 ? 0.5 : 1.0; }, noise);
+    EXPECT_EQ(controller.tokens_tried(), 0U);
+    EXPECT_THAT(controller.outcome().front().why, HasSubstr("no thread waited for a core"));
+}
+
+TEST(RunController, WhatNeedsWaitsIsTriedWhenThreadsWaitOrNobodyKnows) {
+    for (const std::optional<double> waits : {std::optional(0.5), std::optional<double>()}) {
+        RunController controller({{.name = "threads", .choices = {"2", "1"}, .needs_waits = true}});
+        Noise noise(0.05, 3);
+        controller.note_waits(waits);
+        run(
+            controller, 40, [](auto setting) { return setting[0] == 1 ? 0.5 : 1.0; }, noise);
+        EXPECT_EQ(controller.settled().front(), 1U);
+    }
 }
 
 } // namespace

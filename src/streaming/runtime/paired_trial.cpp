@@ -14,7 +14,7 @@ constexpr double kOfMedian = 1.25;
 /// The first token with the change over the one before; both of a four over both without it.
 constexpr double kHopeless = 1.5;
 constexpr double kClearlyWorse = 1.15;
-/// Of fewer nothing can be said in numbers.
+/// Of fewer nothing can be said in numbers, unless the gain is large.
 constexpr size_t kFoursThatTell = 3;
 /// No clock and no machine repeats itself more exactly.
 constexpr double kLeastSpread = 0.005;
@@ -45,6 +45,8 @@ Verdict PairedTrial::add(double seconds) {
     const double first = pending_[0];
     const double last = pending_[3];
     gap_ = std::min(pending_[1], pending_[2]) - std::max(first, last);
+    const double lead = std::max(pending_[1], pending_[2]) - std::min(first, last);
+    lead_ = shifts_.empty() ? lead : std::max(lead_, lead);
     shifts_.push_back((pending_[1] + pending_[2] - first - last) / 2);
     repeats_.push_back(first - last);
     repeats_.push_back(pending_[1] - pending_[2]);
@@ -70,6 +72,13 @@ bool PairedTrial::is_hopeless() const {
     return shifts_.empty() && pending_.size() == 2 && pending_[1] - pending_[0] > std::log(kHopeless);
 }
 
+/// One token that took far too long without the change is not enough: the best without it counts.
+bool PairedTrial::is_large_gain() const {
+    constexpr double kSpreads = 3;
+    return shifts_.size() >= kFoursOfLargeGain && spread_ > 0 && lead_ < std::log(1 - kLargeGain) &&
+           lead_ < -kSpreads * spread_;
+}
+
 Verdict PairedTrial::give_up(size_t tokens) {
     given_up_after_ = tokens;
     return Verdict::NotBetter;
@@ -77,6 +86,9 @@ Verdict PairedTrial::give_up(size_t tokens) {
 
 Verdict PairedTrial::judge() {
     const size_t fours = shifts_.size();
+    if (is_large_gain()) {
+        return Verdict::Better;
+    }
     if (fours < kFoursThatTell) {
         return gap_ > std::log(kClearlyWorse) ? give_up(2 * fours) : Verdict::Undecided;
     }
@@ -96,7 +108,8 @@ Verdict PairedTrial::judge() {
 }
 
 std::optional<double> PairedTrial::gain() const {
-    return shifts_.size() < kFoursThatTell ? std::nullopt : std::optional(1 - std::exp(location()));
+    const bool tells = shifts_.size() >= kFoursThatTell || is_large_gain();
+    return tells ? std::optional(1 - std::exp(location())) : std::nullopt;
 }
 
 } // namespace sluice::streaming

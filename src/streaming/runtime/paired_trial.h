@@ -21,6 +21,10 @@ enum class Verdict {
 /// ten times as long decides nothing. Pure arithmetic; not thread-safe.
 class PairedTrial {
 public:
+    /// `spread`: of single tokens as known before the trial, as a standard deviation of the logarithms of
+    /// their times. With it a large gain needs fewer fours. 0: unknown.
+    explicit PairedTrial(double spread = 0) : spread_(spread) {}
+
     /// Whether the next token is to be computed with the change.
     [[nodiscard]] bool with_change() const { return pending_.size() == 1 || pending_.size() == 2; }
 
@@ -38,6 +42,10 @@ public:
     static constexpr double kLeastGain = 0.03;
     /// Fours that a verdict for the change takes.
     static constexpr size_t kLeastFours = 6;
+    /// And where each token with it saved this much at least against each token of its four without it, and
+    /// far more than tokens were known to vary by.
+    static constexpr double kLargeGain = 0.25;
+    static constexpr size_t kFoursOfLargeGain = 2;
     /// Fours after which no answer is the answer.
     static constexpr size_t kMostFours = 48;
 
@@ -45,12 +53,15 @@ private:
     Verdict judge();
     Verdict give_up(size_t tokens);
     [[nodiscard]] bool is_hopeless() const;
+    [[nodiscard]] bool is_large_gain() const;
     [[nodiscard]] double location() const;
     [[nodiscard]] double error() const;
 
     std::vector<double> pending_; ///< logarithms of the times of the four that is being measured
     std::vector<double> shifts_;  ///< of each four: logarithm of the time with the change over that without
     double gap_ = 0;              ///< of the last four: the best with the change over the worst without
+    double lead_ = 0;             ///< largest of all fours: the worst with the change over the best without
+    double spread_;               ///< of tokens before the trial; 0: unknown
     std::vector<double> repeats_; ///< differences of tokens of one four that were computed alike
     size_t given_up_after_ = 0;
 };

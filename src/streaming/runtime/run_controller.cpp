@@ -83,6 +83,10 @@ void RunController::go_on_with_trial(double seconds) {
 
 void RunController::watch(double seconds) {
     const double value = std::log(std::max(seconds, 1e-9));
+    if (last_.size() == kWindow) {
+        last_.erase(last_.begin());
+    }
+    last_.push_back(value);
     if (then_.size() < 2 * kWindow) {
         then_.push_back(value);
     } else if (now_.size() < kWindow) {
@@ -124,14 +128,33 @@ void RunController::begin_round() {
     begin_next_trial();
 }
 
+bool RunController::means_something(const Knob &knob) const {
+    const bool waits = !waits_ || *waits_ >= kWaits;
+    return (reads_ || !knob.needs_reads) && (waits || !knob.needs_waits);
+}
+
+/// Of tokens that were computed alike, by the differences of neighbours, which a drift does not widen.
+double RunController::spread() const {
+    constexpr double kLeastSpread = 0.02;
+    if (last_.size() < kWarmUp) {
+        return 0;
+    }
+    std::vector<double> steps;
+    for (size_t i = 1; i < last_.size(); ++i) {
+        steps.push_back(std::abs(last_[i] - last_[i - 1]));
+    }
+    constexpr double kOfMedianDistance = 1.4826; // of normal values
+    return std::max(kOfMedianDistance * quantile(std::move(steps), 0.5) / std::sqrt(2.0), kLeastSpread);
+}
+
 void RunController::begin_next_trial() {
     tried_.reset();
     while (!waiting_.empty() && !tried_) {
         const Candidate next = waiting_.back();
         waiting_.pop_back();
-        if (next.choice != settled_[next.knob] && (reads_ || !knobs_[next.knob].needs_reads)) {
+        if (next.choice != settled_[next.knob] && means_something(knobs_[next.knob])) {
             tried_ = next;
-            trial_ = {};
+            trial_ = PairedTrial(spread());
         }
     }
     setting_ = settled_;
@@ -173,7 +196,8 @@ std::vector<SettledSetting> RunController::outcome() const {
             }
         }
         if (settled.why.empty()) {
-            settled.why = "others unmeasured";
+            const bool idle = knobs_[knob].needs_waits && waits_ && *waits_ < kWaits;
+            settled.why = idle ? "others unmeasured: no thread waited for a core" : "others unmeasured";
         }
         all.push_back(std::move(settled));
     }

@@ -19,6 +19,7 @@ struct Knob {
     std::vector<std::string> choices; ///< for people, such as "on"
     size_t start = 0;                 ///< the choice to begin with
     bool needs_reads = false;         ///< means nothing to tokens that read nothing
+    bool needs_waits = false; ///< means nothing while no thread of the run has to wait for a processor
 };
 
 /// Tries one choice of one knob at a time against what is settled (PairedTrial). When all have been tried it
@@ -38,6 +39,10 @@ public:
     /// The token that setting() was asked for took so many seconds, and it `read` or did not.
     void add(double seconds, bool read);
 
+    /// How much of a core's time the run's threads, added up, waited for a core lately; empty: unknown. Asked
+    /// for from time to time.
+    void note_waits(std::optional<double> share) { waits_ = share; }
+
     /// One for each knob, in order.
     [[nodiscard]] std::vector<SettledSetting> outcome() const;
 
@@ -51,6 +56,8 @@ public:
     /// Tokens left alone after the first round of trials, and at most.
     static constexpr size_t kRest = 256;
     static constexpr size_t kLongestRest = 4096;
+    /// Waiting that counts, as note_waits() has it.
+    static constexpr double kWaits = 0.1;
     /// Tokens that make up "now" when it is compared with "then".
     static constexpr size_t kWindow = 16;
 
@@ -67,6 +74,8 @@ private:
 
     void go_on_with_trial(double seconds);
     void forget_times();
+    [[nodiscard]] bool means_something(const Knob &knob) const;
+    [[nodiscard]] double spread() const;
     void begin_round();
     void begin_next_trial();
     void end_trial(Verdict verdict);
@@ -83,6 +92,8 @@ private:
     std::vector<Candidate> waiting_; ///< of this round, the next one last
     std::optional<Candidate> tried_; ///< empty between trials
     PairedTrial trial_;
+    std::vector<double> last_; ///< logarithms of the last settled tokens' times, a window of them
+    std::optional<double> waits_;
     bool moved_ = false;          ///< in this round
     bool reads_ = false;          ///< the last token of the settled setting read
     size_t left_alone_ = kWarmUp; ///< tokens until the next round

@@ -9,6 +9,14 @@ namespace sluice::streaming {
 using storage::ReadEngineKind;
 using storage::ReadSetting;
 
+namespace {
+
+/// Looking takes a tenth of a millisecond; a trial begins after RunController::kWarmUp tokens at the
+/// earliest.
+constexpr size_t kTokensBetweenLooks = RunController::kWarmUp / 2;
+
+} // namespace
+
 RunTuning::RunTuning(StreamedStore *store, storage::SwitchedReadEngine *reads, const TuningOptions &given,
                      int most_threads)
     : store_(store), reads_(reads), given_(given), most_threads_(most_threads), controller_(make_knobs()) {
@@ -35,7 +43,7 @@ void RunTuning::add_thread_knob(std::vector<Knob> &knobs) {
     if (threads_.size() < 2) {
         return;
     }
-    Knob knob{.name = "threads", .choices = {}};
+    Knob knob{.name = "threads", .choices = {}, .needs_waits = true};
     for (const int threads : threads_) {
         knob.choices.push_back(std::to_string(threads));
     }
@@ -135,6 +143,9 @@ void RunTuning::set_reading(const ReadSetting &reading) {
 
 void RunTuning::learn(double seconds, bool read) {
     read_last_ = read;
+    if (thread_knob_ && tokens_++ % kTokensBetweenLooks == 0) {
+        controller_.note_waits(waits_.share());
+    }
     controller_.add(seconds, read);
 }
 

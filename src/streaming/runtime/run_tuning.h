@@ -2,6 +2,7 @@
 #pragma once
 
 #include "options/options.h"
+#include "platform/processor_waits.h"
 #include "storage/switched_read_engine.h"
 #include "streaming/runtime/run_controller.h"
 #include "streaming/weights/streamed_store.h"
@@ -74,7 +75,9 @@ private:
     std::optional<size_t> reading_knob_;
     std::optional<size_t> lookahead_knob_;
     RunController controller_; ///< made with the knobs
-    bool read_last_ = true;    ///< the last token read slices
+    platform::ProcessorWaits waits_;
+    size_t tokens_ = 0;     ///< learned from
+    bool read_last_ = true; ///< the last token read slices
     size_t batches_ = 0;
     bool restless_ = false;
 };
