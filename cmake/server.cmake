@@ -22,15 +22,25 @@ set(llama_tools "${SLUICE_LLAMA_CPP_DIR}/tools")
 set_target_properties(mtmd PROPERTIES ${unity})
 compile_alone(mtmd "${llama_tools}/mtmd" mtmd-helper.cpp mtmd-helper-gen.cpp)
 
-# The chat page, embedded by upstream's own script; without it the script makes the same file with no pages.
+# The chat page, with a link to the flash panel, embedded by upstream's own script; without it the script makes the same
+# file with no pages.
 set(chat_page "${PROJECT_SOURCE_DIR}/third_party/chat-page")
 set(embedded_page "${CMAKE_BINARY_DIR}/chat-page")
+set(linked_page "${CMAKE_BINARY_DIR}/linked-chat-page")
 file(GLOB_RECURSE page_files CONFIGURE_DEPENDS "${chat_page}/dist/*")
+find_page_libraries(has_flash)
+if(page_files AND has_flash)
+    set(link_flash "${CMAKE_COMMAND}" -DFROM=${chat_page}/dist -DTO=${linked_page}/dist -P "${PROJECT_SOURCE_DIR}/cmake/link_flash.cmake")
+else()
+    set(linked_page "${chat_page}")
+    set(link_flash "${CMAKE_COMMAND}" -E true)
+endif()
 add_custom_command(OUTPUT "${embedded_page}/ui.cpp" "${embedded_page}/ui.h"
-    COMMAND "${CMAKE_COMMAND}" -DUI_SOURCE_DIR=${chat_page} -DUI_BINARY_DIR=${embedded_page}
+    COMMAND ${link_flash}
+    COMMAND "${CMAKE_COMMAND}" -DUI_SOURCE_DIR=${linked_page} -DUI_BINARY_DIR=${embedded_page}
             -DLLAMA_SOURCE_DIR=${SLUICE_LLAMA_CPP_DIR} -DLLAMA_UI_GZIP=ON -DHF_ENABLED=OFF -DBUILD_UI=OFF
             -P "${SLUICE_LLAMA_CPP_DIR}/scripts/ui-assets.cmake"
-    DEPENDS ${page_files} "${SLUICE_LLAMA_CPP_DIR}/scripts/ui-assets.cmake"
+    DEPENDS ${page_files} "${SLUICE_LLAMA_CPP_DIR}/scripts/ui-assets.cmake" "${PROJECT_SOURCE_DIR}/cmake/link_flash.cmake"
     COMMENT "Embedding the chat page" VERBATIM)
 
 file(GLOB server_sources "${llama_tools}/server/server*.cpp" "${llama_tools}/cli/cli*.cpp")

@@ -7,6 +7,7 @@
 #include "options/option_table.h"
 #include "support/docs.h"
 
+#include <atomic>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -69,6 +70,7 @@ protected:
     }
 
     std::vector<std::shared_ptr<IFlashModel>> models() override {
+        ++times_asked_;
         return present_ ? std::vector<std::shared_ptr<IFlashModel>>{model_}
                         : std::vector<std::shared_ptr<IFlashModel>>();
     }
@@ -96,6 +98,7 @@ protected:
 
     std::shared_ptr<ImaginedModel> model_ = std::make_shared<ImaginedModel>();
     bool present_ = true;
+    std::atomic<int> times_asked_{0};
     StartFacts start_;
 };
 
@@ -122,6 +125,14 @@ TEST(ExpertHeat, UsesWeighHalfAfterTheHalfLife) {
     EXPECT_EQ(heat.layers()[0].cells, "cb");
     heat.add({{.asked = {4, 1}, .there = {true, true}}}, half_life);
     EXPECT_EQ(heat.layers()[0].cells, "ba") << "half a use is one, a quarter is none";
+}
+
+TEST(ExpertHeat, UsesOverALongTimeWeighAsIfSpreadOverIt) {
+    Heat heat;
+    const double half_life = std::chrono::duration<double>(kHeatHalfLife).count();
+    heat.add({{.asked = {0}, .there = {true}}}, 1);
+    heat.add({{.asked = {1000}, .there = {true}}}, 1000 * half_life);
+    EXPECT_EQ(heat.layers()[0].cells, "b") << "one and a half uses";
 }
 
 TEST(ExpertHeat, LayersThatComeLaterAreTakenIn) {
@@ -190,6 +201,17 @@ TEST_F(FlashPanel, ModelThatIsGoneIsKeptByNobody) {
     monitor.take_sample();
     present_ = true;
     EXPECT_TRUE(monitor.models().empty()) << "it was forgotten";
+}
+
+TEST_F(FlashPanel, NothingIsSampledWhileNobodyLooks) {
+    Monitor monitor(*this);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(times_asked_, 0);
+    EXPECT_TRUE(monitor.models().empty());
+    monitor.look();
+    EXPECT_EQ(monitor.models().size(), 1U);
+    monitor.look();
+    EXPECT_EQ(times_asked_, 3) << "one sample, and two questions for what is known";
 }
 
 TEST_F(FlashPanel, SamplesComeByThemselvesUntilItIsClosed) {

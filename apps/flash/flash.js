@@ -15,10 +15,26 @@
         place('connection').className = look;
     }
 
+    /** The models of a router, each with the panel that its own process has. */
+    async function show_router(signal) {
+        place('router').hidden = !state.router;
+        if (!state.router) {
+            return;
+        }
+        const models = await server.router_models(signal);
+        const entries = models.map(({ id, status }) => {
+            const port = (status.args || [])[(status.args || []).indexOf('--port') + 1];
+            const is_up = status.value === 'loaded' && Number(port) > 0;
+            const name = is_up ? element('a', { href: `http://127.0.0.1:${port}/flash` }, id) : id;
+            return element('li', {}, name, `: ${status.value}`);
+        });
+        place('router-models').replaceChildren(...entries);
+    }
+
     function show_notices() {
         const model = model_now();
         const sentences = [
-            ...(state.models.length === 0 ? ['No streamed model is loaded in this server.'] : []),
+            ...(state.models.length === 0 && !state.router ? ['No streamed model is loaded in this server.'] : []),
             ...(model && model.last_error ? [`The last graph that failed: ${model.last_error}`] : []),
             ...(model && model.mode === 'resident'
                 ? [`The model is in memory, because ${model.mode_reason}: nothing is streamed.`]
@@ -82,6 +98,7 @@
         series.begin(model ? [...model.history, model.sample] : []);
         say('live', 'live');
         show(true);
+        await show_router(signal);
         await server.events(signal, received);
     }
 

@@ -76,6 +76,7 @@ std::string FlashApi::state_text(bool with_history) {
 }
 
 FlashReply FlashApi::state() {
+    monitor_.look();
     return {.body = state_text(true)};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace sluice::flash {
 
@@ -23,6 +24,8 @@ int level(double uses) {
 void Heat::add(const std::vector<LayerUse> &layers, double seconds) {
     const double half_life = std::chrono::duration<double>(kHeatHalfLife).count();
     const double kept = std::exp2(-seconds / half_life);
+    // Of a long time nobody knows when the uses were: they weigh as if spread evenly over it.
+    const double weight = seconds > half_life ? (1 - kept) * half_life / (seconds * std::numbers::ln2) : 1;
     uses_.resize(layers.size());
     last_.resize(layers.size());
     for (size_t layer = 0; layer < layers.size(); ++layer) {
@@ -31,7 +34,7 @@ void Heat::add(const std::vector<LayerUse> &layers, double seconds) {
         last_[layer].asked.resize(asked.size());
         for (size_t expert = 0; expert < asked.size(); ++expert) {
             const uint32_t more = asked[expert] - last_[layer].asked[expert];
-            uses_[layer][expert] = uses_[layer][expert] * kept + more;
+            uses_[layer][expert] = uses_[layer][expert] * kept + more * weight;
         }
     }
     last_ = layers;

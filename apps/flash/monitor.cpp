@@ -19,7 +19,7 @@ int64_t unix_milliseconds() {
 
 } // namespace
 
-Monitor::Monitor(IFlashModels &models, bool starts) : models_(models) {
+Monitor::Monitor(IFlashModels &models, bool starts) : models_(models), starts_(starts) {
     if (starts) {
         thread_ = std::thread([this] { run(); });
     }
@@ -38,12 +38,16 @@ Monitor::~Monitor() {
 }
 
 void Monitor::run() {
+    std::unique_lock lock(mutex_);
     for (;;) {
-        take_sample();
-        std::unique_lock lock(mutex_);
-        if (changed_.wait_for(lock, kPace, [this] { return ending_; })) {
+        changed_.wait(lock, [this] { return ending_ || Clock::now() < watched_; });
+        if (ending_) {
             return;
         }
+        lock.unlock();
+        take_sample();
+        lock.lock();
+        changed_.wait_for(lock, kPace, [this] { return ending_; });
     }
 }
 
@@ -62,20 +66,34 @@ void Monitor::take_sample() {
             sample(*model, record, resident);
         }
         records_ = std::move(records); // models that are gone go with their records
+        newest_ = Clock::now();
         ++samples_;
     }
     changed_.notify_all();
 }
 
-void Monitor::sample(const IFlashModel &model, Record &record, std::optional<uint64_t> resident) {
+void Monitor::look() {
+    if (!starts_) {
+        return;
+    }
+    std::unique_lock lock(mutex_);
+    if (samples_ == 0 || Clock::now() - newest_ > kPace) {
+        lock.unlock();
+        take_sample();
+    }
+}
+
+void Monitor::sample(const IFlashModel &model, Record &record, std::optional<uint64_t> resident) const {
     const auto now = Clock::now();
     const Counts totals = model.counts();
-    const bool is_first = record.taken == Clock::time_point();
+    const bool unwatched = starts_ && now - newest_ > kWatched;
+    const bool is_new = record.taken == Clock::time_point();
+    const bool is_first = is_new || unwatched;
     if (is_first || now - record.dense_looked >= kDensePause) {
         record.dense = model.dense_residency();
         record.dense_looked = now;
     }
-    // What a newcomer did before is no second's work.
+    // What a newcomer did before is no second's work, nor is what was done while nobody looked.
     const Counts more = is_first ? Counts() : totals - record.totals;
     const double seconds = is_first ? 0 : std::chrono::duration<double>(now - record.taken).count();
     if (!is_first && more.tokens + more.prompt_tokens == 0 && model.is_computing()) {
@@ -93,7 +111,8 @@ void Monitor::sample(const IFlashModel &model, Record &record, std::optional<uin
                      .resident_bytes = resident,
                      .cache_held_bytes = model.cache_held_bytes()};
     if (is_first || more.graphs > 0) {
-        record.heat.add(model.layers(), seconds);
+        record.heat.add(model.layers(),
+                        is_new ? 0 : std::chrono::duration<double>(now - record.taken).count());
     }
     record.totals = totals;
     record.taken = now;
@@ -119,6 +138,11 @@ std::vector<Watched> Monitor::models() const {
 
 std::optional<uint64_t> Monitor::wait_for_sample(uint64_t seen) {
     std::unique_lock lock(mutex_);
+    const bool sleeps = Clock::now() >= watched_;
+    watched_ = Clock::now() + kWatched;
+    if (sleeps) {
+        changed_.notify_all();
+    }
     changed_.wait_for(lock, 2 * kPace, [this, seen] { return closed_ || samples_ > seen; });
     return closed_ ? std::nullopt : std::optional(samples_);
 }

@@ -1,4 +1,4 @@
-// Samples of all streamed models, a second apart.
+// Samples of all streamed models, a second apart while somebody looks.
 #pragma once
 
 #include "counts.h"
@@ -39,8 +39,8 @@ struct Watched {
 /// Thread-safe.
 class Monitor {
 public:
-    /// `models` outlives it. Samples are taken by a thread of its own until it is destroyed, or only by
-    /// take_sample() if `starts` is false.
+    /// `models` outlives it. Samples are taken by a thread of its own while somebody looks, or only by
+    /// take_sample() if `starts` is false. While nobody does, that thread sleeps.
     explicit Monitor(IFlashModels &models, bool starts = true);
     ~Monitor();
     Monitor(const Monitor &) = delete;
@@ -49,16 +49,23 @@ public:
     /// Samples kept of each model.
     static constexpr size_t kKept = 300;
     static constexpr std::chrono::milliseconds kPace{1000};
+    /// Whoever looked this lately is taken to look still.
+    static constexpr std::chrono::milliseconds kWatched = 3 * kPace;
 
     /// Of models in which nothing was computed since the last sample the history keeps none. While a graph
-    /// takes longer than the pace its model's sample is put off.
+    /// takes longer than the pace its model's sample is put off. What was computed while nobody looked for
+    /// longer than kWatched is in no sample.
     void take_sample();
+
+    /// Somebody looks, once: takes a sample if the newest is older than the pace. Does nothing if samples are
+    /// taken by hand.
+    void look();
 
     /// Those that are loaded now and were sampled.
     [[nodiscard]] std::vector<Watched> models() const;
 
-    /// Sleeps until there are more than `seen` samples, at most twice kPace. Returns how many
-    /// there are; empty: no more will come.
+    /// Somebody looks: sleeps until there are more than `seen` samples, at most twice kPace. Returns how
+    /// many there are; empty: no more will come.
     std::optional<uint64_t> wait_for_sample(uint64_t seen);
 
     /// Nobody waits any more, and nobody ever will: for a server that is to stop.
@@ -77,13 +84,16 @@ private:
         Clock::time_point dense_looked;
     };
     void run();
-    static void sample(const IFlashModel &model, Record &record, std::optional<uint64_t> resident);
+    void sample(const IFlashModel &model, Record &record, std::optional<uint64_t> resident) const;
 
     IFlashModels &models_;
+    const bool starts_;
     mutable std::mutex mutex_; ///< guards all that follows
     std::condition_variable changed_;
     std::map<uint64_t, Record> records_; ///< by the model's id
     uint64_t samples_ = 0;
+    Clock::time_point newest_;  ///< when the newest sample was taken
+    Clock::time_point watched_; ///< until then somebody is taken to look
     bool closed_ = false;
     bool ending_ = false;
     std::thread thread_;

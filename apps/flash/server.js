@@ -44,6 +44,9 @@ const server = (() => {
 
     const state = async (signal) => (await ask('flash/state', { signal })).json();
 
+    /** Of a router: its models, as llama.cpp lists them. */
+    const router_models = async (signal) => (await (await ask('models', { signal })).json()).data;
+
     async function post(path, body) {
         const response = await ask(path, {
             method: 'POST',
@@ -80,6 +83,7 @@ const server = (() => {
     return {
         has_key,
         set_key,
+        router_models,
         state,
         events,
         change: (model, values) => post('flash/settings', { model, values }),

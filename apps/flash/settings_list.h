@@ -22,6 +22,7 @@ struct StartFacts {
     std::optional<uint64_t> ceiling_bytes; ///< what the process was told to stay under
     std::string ceiling_source;            ///< for people
     std::vector<PlanChoice> choices;       ///< of the plan
+    bool router = false;                   ///< models are in processes of their own, none is in this
 };
 
 /// The words of the command line without what must not be told: API keys and tokens.

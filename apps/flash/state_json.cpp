@@ -191,6 +191,7 @@ nlohmann::ordered_json state_json(const StartFacts &start, std::chrono::millisec
         {"time_ms", duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch()).count()},
         {"uptime_ms", uptime.count()},
         {"arguments", without_secrets(start.arguments)},
+        {"router", start.router},
         {"memory", memory_json(start)},
         {"models", std::move(list)}};
 }

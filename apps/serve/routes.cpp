@@ -1,5 +1,6 @@
 #include "routes.h"
 
+#include "flash_files.h"
 #include "flash_routes.h"
 #include "server_hook.h"
 
@@ -37,8 +38,9 @@ void add_routes(const HttpContext &http) {
 #ifndef SLUICE_HAVE_CHAT_PAGE
     http.get("/", [](const server_http_req &) {
         return text("text/plain; charset=utf-8",
-                    "This build of Sluice has no chat page (scripts/get-chat-page.sh makes it, "
-                    "with npm); all else is there.\n");
+                    std::string("This build of Sluice has no chat page (scripts/get-chat-page.sh makes it, "
+                                "with npm); all else is there.\n") +
+                        (flash::flash_files().empty() ? "" : "What streaming does is shown at /flash.\n"));
     });
 #endif
     http.get("/sluice/stats", [](const server_http_req &) {

@@ -136,6 +136,16 @@ void tell_flash(const RunPlan &plan, const Arguments &arguments) {
     set_flash_facts(std::move(facts));
 }
 
+/// A router holds no model itself.
+void tell_flash_of_router(const Arguments &arguments) {
+    flash::StartFacts facts;
+    facts.version = SLUICE_VERSION;
+    facts.router = true;
+    facts.arguments = {"sluice", "serve"};
+    facts.arguments.insert(facts.arguments.end(), arguments.words.begin(), arguments.words.end());
+    set_flash_facts(std::move(facts));
+}
+
 /// Shows the plan and puts it in force. Empty: go on; else the exit code.
 std::optional<int> plan_and_follow(const Arguments &arguments, common_params &params, bool long_lived) {
     if (!arguments.given({"--cache-ram"})) {
@@ -178,6 +188,7 @@ int run_router(const Arguments &arguments, common_params &params, ArgumentVector
     if (arguments.plan) {
         return cli::report({ErrorCode::InvalidArgument, "--plan needs a model (-m or -hf)"});
     }
+    tell_flash_of_router(arguments);
     return llama_server(params, words.count(), words.data());
 }
 

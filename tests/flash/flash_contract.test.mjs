@@ -1,7 +1,11 @@
 // The stand-in speaks the contract of docs/flash.md: what the page is tested with is what the server has to say.
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { MadeUp } from './made-up.mjs';
 
 /** The first column of the tables below a heading. */
@@ -37,4 +41,19 @@ test('what the stand-in says is what docs/flash.md says', async () => {
         (path) => expected.includes(path) || !expected.some((other) => other.startsWith(`${path}.`)),
     );
     assert.deepEqual(said.sort(), expected.sort());
+});
+
+test('the chat page that is embedded has a link to the panel, and is otherwise as it was', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-link-'));
+    const page = '<html><body data-a="b; c"><div>[x]; ${y} \\n</div>\n</body></html>\n';
+    await mkdir(join(folder, 'from', 'deep'), { recursive: true });
+    await writeFile(join(folder, 'from', 'index.html'), page);
+    await writeFile(join(folder, 'from', 'deep', 'a.js'), page);
+    const script = fileURLToPath(new URL('../../cmake/link_flash.cmake', import.meta.url));
+    execFileSync('cmake', [`-DFROM=${join(folder, 'from')}`, `-DTO=${join(folder, 'to')}`, '-P', script]);
+    const linked = await readFile(join(folder, 'to', 'index.html'), 'utf8');
+    const [link] = /<a id="sluice-flash" href="flash".*?<\/a>/.exec(linked);
+    assert.equal(linked.replace(link, ''), page);
+    assert.equal(await readFile(join(folder, 'to', 'deep', 'a.js'), 'utf8'), page);
+    await rm(folder, { recursive: true });
 });

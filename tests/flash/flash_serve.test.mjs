@@ -5,13 +5,18 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 
 const { PANEL_PROGRAM: program, PANEL_TOOLS: tools, PANEL_BROWSER: browser_path } = process.env;
 const { chromium } = createRequire(`${tools}/`)('playwright-core');
 const MIB = 1024 * 1024;
+const model = fileURLToPath(new URL('../../models/tiny-moe-stories-54m-Q4_K_M.gguf', import.meta.url));
 
 let browser;
 before(async () => {
@@ -94,12 +99,17 @@ for (const [size, width, height] of [['wide', 1280, 900], ['as a phone', 360, 74
                 const page = await (await browser.newContext({ viewport: { width, height }, colorScheme })).newPage();
                 const hosts = new Set();
                 page.on('request', (request) => hosts.add(new URL(request.url()).origin));
-                if (!(await chat(page, address))) {
-                    t.diagnostic('this build has no chat page');
-                }
+                const has_chat = await chat(page, address);
                 assert.match(said(), new RegExp(`shown at ${address}/flash`));
                 const stop = keep_busy(address);
-                await page.goto(`${address}/flash`);
+                if (has_chat) {
+                    await page.locator('#sluice-flash').click();
+                    await page.waitForURL(`${address}/flash`);
+                } else {
+                    t.diagnostic('this build has no chat page');
+                    assert.match(await page.locator('body').innerText(), /shown at \/flash/);
+                    await page.goto(`${address}/flash`);
+                }
                 await is_live(page);
                 await page.locator('#tiles').getByText(/tokens\/s/).first().waitFor();
                 for (let i = 0; i < 6; ++i) {
@@ -141,6 +151,24 @@ describe('with an API key', () => {
             await is_live(page);
             assert.doesNotMatch(await (await fetch(`${address}/flash/state`, { headers: { Authorization: 'Bearer right' } })).text(), /right/);
         }));
+});
+
+test('a router lists its models, and each has its own panel', async () => {
+    const models = await mkdtemp(join(tmpdir(), 'sluice-router-'));
+    await symlink(model, join(models, 'stories.gguf'));
+    await with_server(['--models-dir', models], async ({ address }) => {
+        const page = await (await browser.newContext()).newPage();
+        await page.goto(`${address}/flash`);
+        await page.getByText('stories: unloaded').waitFor();
+        assert.equal((await (await fetch(`${address}/flash/state`)).json()).router, true);
+        const asked = { method: 'POST', body: JSON.stringify({ model: 'stories', prompt: 'Once', max_tokens: 4 }) };
+        await eventually(() => fetch(`${address}/v1/completions`, asked), (answer) => answer.ok, 'the model was not loaded');
+        await page.reload();
+        await page.getByRole('link', { name: 'stories' }).click();
+        await is_live(page);
+        await page.locator('#model').getByText('stories.gguf').waitFor();
+    });
+    await rm(models, { recursive: true });
 });
 
 test('streamed rows show their figures', () =>

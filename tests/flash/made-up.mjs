@@ -171,6 +171,7 @@ export class MadeUp {
             time_ms: this.time_ms,
             uptime_ms: 1000 * this.samples.length,
             arguments: ['sluice', 'serve', '-m', '/models/made-up-moe-8b-Q4_K_M.gguf', '--ram-mb=3072', '-c', '8192', '--row-stream'],
+            router: false,
             memory: {
                 resident_bytes: newest.resident_bytes,
                 peak_bytes: newest.resident_bytes + 40 * MIB,
