@@ -46,7 +46,7 @@ add_custom_command(OUTPUT "${embedded_page}/ui.cpp" "${embedded_page}/ui.h"
 file(GLOB server_sources "${llama_tools}/server/server*.cpp" "${llama_tools}/cli/cli*.cpp")
 add_library(sluice_llama_server STATIC EXCLUDE_FROM_ALL ${server_sources} "${embedded_page}/ui.cpp" "${embedded_page}/ui.h")
 set_target_properties(sluice_llama_server PROPERTIES ${unity})
-compile_alone(sluice_llama_server "${llama_tools}/server" server.cpp server-http.cpp)
+compile_alone(sluice_llama_server "${llama_tools}/server" server.cpp server-http.cpp server-context.cpp)
 compile_alone(sluice_llama_server "${embedded_page}" ui.cpp)
 # Where Sluice takes part (see the headers).
 set(hooks "${PROJECT_SOURCE_DIR}/apps/serve")
@@ -54,6 +54,8 @@ set_source_files_properties("${llama_tools}/server/server.cpp" TARGET_DIRECTORY 
     COMPILE_OPTIONS "-include;${hooks}/server_hook.h" OBJECT_DEPENDS "${hooks}/server_hook.h")
 set_source_files_properties("${llama_tools}/server/server-http.cpp" TARGET_DIRECTORY sluice_llama_server PROPERTIES
     COMPILE_OPTIONS "-include;${hooks}/http_hook.h" OBJECT_DEPENDS "${hooks}/http_hook.h")
+set_source_files_properties("${llama_tools}/server/server-context.cpp" TARGET_DIRECTORY sluice_llama_server PROPERTIES
+    COMPILE_OPTIONS "-include;${hooks}/decode_hook.h" OBJECT_DEPENDS "${hooks}/decode_hook.h")
 target_include_directories(sluice_llama_server SYSTEM PUBLIC
     "${llama_tools}/server" "${llama_tools}/cli" "${llama_tools}/mtmd" "${SLUICE_LLAMA_CPP_DIR}" "${embedded_page}")
 target_link_libraries(sluice_llama_server PUBLIC llama-common mtmd cpp-httplib Threads::Threads)

@@ -1,7 +1,9 @@
 // `sluice serve` and `sluice chat` as commands: what they refuse, what they plan, how they end. What the
 // server answers is tested through clients (tests/clients).
 
+#include "support/altered_model.h"
 #include "support/cli.h"
+#include "support/temp_file.h"
 
 #include <string>
 #include <vector>
@@ -90,6 +92,49 @@ TEST(Chat, SaysThatTheContextIsLongerThanTrainedFor) {
     const ChildResult result = sluice({"chat", "-p", "x", "-st", "-n", "1", "-c", "2048", "-t", "1"});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("2048 tokens is more than the 512"));
+}
+
+/// `sluice chat` with few greedy tokens, these words more, and these lines typed.
+ChildResult chat(std::vector<std::string> words, const std::string &lines) {
+    words.insert(words.begin(),
+                 {"chat", "--moe-stream", "--cache-mb", "8", "--temp", "0", "-n", "4", "-t", "1"});
+    ChildOptions options;
+    options.input = lines;
+    return sluice(words, options);
+}
+
+TEST(Chat, SaysThatATurnDoesNotFitAndGoesOn) {
+    std::string turn;
+    for (int i = 0; i < 600; ++i) {
+        turn += "a ";
+    }
+    const ChildResult result = chat({"-c", "256"}, turn + "\n/clear\nAnd now?\n");
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out + result.err, HasSubstr("exceeds the available context size"));
+    const size_t question = result.out.find("> And now?");
+    ASSERT_NE(question, std::string::npos) << result.out;
+    EXPECT_GT(result.out.size(), question + 20) << "it was answered";
+}
+
+TEST(Chat, SaysThatATemplateDoesNotParseAndTakesAnother) {
+    const ScratchDir dir;
+    AlteredModel model(embedded());
+    model.set("tokenizer.chat_template", "{% for m in messages %}{{ m.content }}{% endif %}");
+    model.write(dir / "model.gguf");
+    const ChildResult refused = chat({"-m", dir / "model.gguf"}, "Hello\n");
+    EXPECT_EQ(refused.exit_code, failed) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("template"));
+    const ChildResult told = chat({"-m", dir / "model.gguf", "--chat-template", "chatml"}, "Hello\n");
+    EXPECT_EQ(told.exit_code, 0) << told.err;
+}
+
+TEST(Chat, SaysThatTheModelComputesNoNumbers) {
+    const ScratchDir dir;
+    AlteredModel model(embedded());
+    model.spoil("blk.3.ffn_gate_inp.weight");
+    model.write(dir / "model.gguf");
+    const ChildResult result = chat({"-m", dir / "model.gguf", "-st", "-p", "Hello"}, "");
+    EXPECT_THAT(result.err, HasSubstr("no number (NaN)"));
 }
 
 } // namespace

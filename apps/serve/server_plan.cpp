@@ -172,6 +172,23 @@ Status override_metadata(const RunPlan &plan, const gguf::GgufDirectory &directo
     return {};
 }
 
+/// Some files ask for a token that ends text behind every text. A prompt that is to be continued must not
+/// have it; for embeddings it stays. What the user overrides comes first, and wins.
+void leave_prompts_open(const gguf::GgufDirectory &directory, common_params &params) {
+    constexpr std::string_view kKey = "tokenizer.ggml.add_eos_token";
+    if (params.embedding || !directory.header_is_true(kKey)) {
+        return;
+    }
+    llama_model_kv_override open{};
+    open.tag = LLAMA_KV_OVERRIDE_TYPE_BOOL;
+    open.val_bool = false;
+    kKey.copy(open.key, sizeof(open.key) - 1);
+    if (params.kv_overrides.empty()) {
+        params.kv_overrides.push_back({}); // what ends the list
+    }
+    params.kv_overrides.insert(std::prev(params.kv_overrides.end()), open);
+}
+
 } // namespace
 
 Result<RunPlan> plan_server(const Arguments &arguments, const common_params &params, bool long_lived) {
@@ -216,6 +233,7 @@ Status follow_plan(const RunPlan &plan, const Arguments &arguments, common_param
     if (auto overridden = override_metadata(plan, **directory, params); !overridden) {
         return overridden;
     }
+    leave_prompts_open(**directory, params);
     if (plan.model.stream != StreamMode::Force) {
         return {};
     }

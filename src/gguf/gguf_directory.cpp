@@ -270,6 +270,10 @@ std::optional<uint64_t> GgufDirectory::header_integer(std::string_view key) cons
     return gguf_integer(*header_->context, key_of(key));
 }
 
+bool GgufDirectory::header_is_true(std::string_view key) const {
+    return gguf_is_true(*header_->context, key_of(key));
+}
+
 bool GgufDirectory::header_is_array(std::string_view key) const {
     return gguf_is_array(*header_->context, key_of(key));
 }

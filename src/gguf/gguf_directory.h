@@ -52,6 +52,9 @@ public:
     /// Empty if absent or not an integer (the first element's if it is an array of integers).
     [[nodiscard]] std::optional<uint64_t> header_integer(std::string_view key) const;
 
+    /// Is there a value of that name in the header, a truth value, and is it true?
+    [[nodiscard]] bool header_is_true(std::string_view key) const;
+
     /// Is there a value of that name in the header, and is it an array?
     [[nodiscard]] bool header_is_array(std::string_view key) const;
 

@@ -199,6 +199,11 @@ std::optional<uint64_t> gguf_integer(const gguf_context &context, const std::str
     return load_integer(element, gguf_get_arr_data(&context, id));
 }
 
+bool gguf_is_true(const gguf_context &context, const std::string &key) {
+    const int64_t id = gguf_find_key(&context, key.c_str());
+    return id >= 0 && gguf_get_kv_type(&context, id) == GGUF_TYPE_BOOL && gguf_get_val_bool(&context, id);
+}
+
 bool gguf_is_array(const gguf_context &context, const std::string &key) {
     const int64_t id = gguf_find_key(&context, key.c_str());
     return id >= 0 && gguf_get_kv_type(&context, id) == GGUF_TYPE_ARRAY;

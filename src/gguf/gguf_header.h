@@ -26,6 +26,9 @@ Result<GgufContext> read_gguf_header(platform::IFile &file);
 /// or of another type.
 std::optional<uint64_t> gguf_integer(const gguf_context &context, const std::string &key);
 
+/// The value of that name is a truth value, and it is true.
+bool gguf_is_true(const gguf_context &context, const std::string &key);
+
 /// Is there a value of that name, and is it an array?
 bool gguf_is_array(const gguf_context &context, const std::string &key);
 

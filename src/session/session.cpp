@@ -5,6 +5,7 @@
 #include "platform/reserved_memory.h"
 #include "session/dense_weights.h"
 #include "session/llama_log.h"
+#include "session/output_check.h"
 #include "session/session_state.h"
 #include "streaming/device/intercepted_backend.h"
 #include "streaming/device/streaming_device.h"
@@ -201,9 +202,16 @@ Status decode_ubatch(SessionState &state, std::span<const Token> tokens, Phase p
     state.meter.begin_decode();
     const int code = llama_decode(state.context.get(), batch);
     TokenSample sample = state.meter.end_decode(*state.model, state.backends);
+    const Status numbers = code == 0 ? check_outputs(state.context.get(), batch) : Status();
+    if (!numbers) {
+        clear_spoiled(state.context.get(), batch);
+    }
     llama_batch_free(batch);
     if (code != 0) {
         return fail(decode_error(state, code, log));
+    }
+    if (!numbers) {
+        return numbers;
     }
     state.position += tokens.size();
     state.last_ubatch = tokens.size();
@@ -349,7 +357,12 @@ Result<std::vector<Token>> Session::tokenize(std::string_view text, bool add_spe
             fmt::format("{} has no vocabulary, so it can't read or write text", state_->model->info.path));
     }
     try {
-        return common_tokenize(vocab, std::string(text), add_special, parse_special);
+        std::vector<Token> tokens = common_tokenize(vocab, std::string(text), add_special, parse_special);
+        if (add_special && llama_vocab_get_add_eos(vocab) && !tokens.empty() &&
+            tokens.back() == llama_vocab_eos(vocab)) {
+            tokens.pop_back(); // the text is to go on
+        }
+        return tokens;
     } catch (const std::exception &error) {
         return fail(ErrorCode::InvalidArgument, fmt::format("cannot tokenize the text: {}", error.what()));
     }

@@ -47,7 +47,8 @@ public:
     /// one. On failure the sequence is as it was before the call (where a recurrent state can't be taken back
     /// it starts anew, and the message says so), no logits are valid, and the session stays usable.
     /// `progress` (may be empty) is called with tokens done and in all. Errors: Io (a read failed; names
-    /// file, tensor, offset, cause), Cancelled, InvalidArgument (context full).
+    /// file, tensor, offset, cause), Cancelled, InvalidArgument (context full), InvalidFormat (the logits are
+    /// no numbers; the sequence starts anew).
     Status decode(std::span<const Token> tokens, const std::function<void(size_t, size_t)> &progress = {});
 
     /// Logits of the last token decoded, vocab_size() floats; valid until the next decode().
@@ -70,8 +71,9 @@ public:
     /// Forgets the sequence, and a cancel() that no call has met; the expert cache stays warm.
     void reset();
 
-    /// Text to tokens. `add_special`: with the model's own beginning-of-text; markup of control tokens is
-    /// honoured when `parse_special`. Errors: Unsupported if the model has no vocabulary.
+    /// Text to tokens. `add_special`: with the model's own beginning-of-text, and never an end-of-text;
+    /// markup of control tokens is honoured when `parse_special`. Errors: Unsupported if the model has no
+    /// vocabulary.
     Result<std::vector<Token>> tokenize(std::string_view text, bool add_special, bool parse_special) const;
 
     /// The prompt text for a conversation, by the model's chat template, ending where the answer begins.

@@ -1,55 +1,8 @@
 // Drives `sluice serve` over loopback as programs do: with OpenAI's and Anthropic's own clients, and with plain fetch.
-//   node --test serve_clients.mjs     with SERVER_PROGRAM, SERVED_MODEL (a GGUF file with experts and a chat
-//                                     template), TOOL_TEMPLATE (a chat template with tools)
-//                                     and CLIENT_LIBRARIES (a folder with node_modules) set
+//   node --test serve_clients.mjs     server.mjs says with which variables
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
 import { after, before, test } from 'node:test';
-
-const require = createRequire(process.env.CLIENT_LIBRARIES + '/');
-const { OpenAI } = require('openai');
-const { Anthropic } = require('@anthropic-ai/sdk');
-
-const free_port = () =>
-    new Promise((resolve) => {
-        const probe = createServer().listen(0, '127.0.0.1', () => {
-            const { port } = probe.address();
-            probe.close(() => resolve(port));
-        });
-    });
-
-/// A server that runs until stop(), which resolves to its exit code.
-async function start(...options) {
-    const port = await free_port();
-    const child = spawn(process.env.SERVER_PROGRAM, [
-        'serve', '-m', process.env.SERVED_MODEL, '--port', `${port}`, '-t', '1', '--no-hot-set', '--no-repack', ...options]);
-    let log = '';
-    child.stderr.on('data', (text) => (log += text));
-    const exited = new Promise((resolve) => child.on('exit', (code, signal) => resolve(code ?? signal)));
-    const url = `http://127.0.0.1:${port}`;
-    for (let tries = 0; ; ++tries) {
-        const up = await fetch(url + '/health').then((answer) => answer.ok, () => false);
-        if (up) break;
-        assert.ok(tries < 600 && child.exitCode === null, `the server did not come up:\n${log}`);
-        await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-    const ask = async (path, body, headers = {}) => {
-        const answer = await fetch(url + path, {
-            method: body ? 'POST' : 'GET', body: body && JSON.stringify(body), headers });
-        return { status: answer.status, body: await answer.json() };
-    };
-    const stop = (signal = 'SIGTERM') => (child.kill(signal), exited);
-    return { url, ask, stop, log: () => log };
-}
-
-const streamed = ['--moe-stream', '--cache-mb', '4'];
-const greedy = { temperature: 0, max_tokens: 16 };
-const say = (content) => [{ role: 'user', content }];
-const prompts = ['Once upon a time', 'There was once a poor woodcutter', 'The king said to his', 'In the forest'];
-const complete = (server, prompt, more = {}) =>
-    server.ask('/completion', { prompt, n_predict: 24, temperature: 0, return_tokens: true, cache_prompt: false, ...more });
+import { Anthropic, OpenAI, complete, greedy, prompts, say, start, streamed, templates } from './server.mjs';
 
 let server;
 let openai;
@@ -106,7 +59,7 @@ test('AnAnswerKeepsToAJsonSchema', async () => {
 });
 
 test('ToolsAreShownToTheModelByItsTemplate', async () => {
-    const own = await start(...streamed, '--chat-template-file', process.env.TOOL_TEMPLATE);
+    const own = await start(...streamed, '--chat-template-file', `${templates}/Qwen-Qwen2.5-7B-Instruct.jinja`);
     try {
         const tools = [{ type: 'function', function: { name: 'walk_there', description: 'Walks', parameters: { type: 'object' } } }];
         const shown = await own.ask('/apply-template', { messages: say('Walk'), tools });
