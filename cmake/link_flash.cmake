@@ -3,7 +3,7 @@
 #   cmake -DFROM=<dist> -DTO=<dist> -P link_flash.cmake
 cmake_minimum_required(VERSION 3.25)
 set(link "<a id=\"sluice-flash\" href=\"flash\" title=\"What streaming does: speed, cache, reads\" \
-style=\"position:fixed;right:.5rem;bottom:.125rem;z-index:40;font:11px/1.4 system-ui,sans-serif;color:#767676\">flash</a>")
+style=\"position:fixed;right:.25rem;top:.25rem;z-index:40;padding:.5rem;font:12px/1.5 system-ui,sans-serif;color:#767676\">flash</a>")
 file(REMOVE_RECURSE "${TO}")
 file(COPY "${FROM}/" DESTINATION "${TO}")
 file(READ "${TO}/index.html" page)

@@ -69,6 +69,14 @@ TEST(Serve, FailsWhereTheLeastDoesNotFit) {
     EXPECT_THAT(result.err, HasSubstr("64 MiB are allowed"));
 }
 
+TEST(Serve, RefusesAModelWithoutAVocabulary) {
+    const ScratchDir dir;
+    ASSERT_EQ(sluice({"make-model", "--like", "tiny-qwen3moe", "-o", dir / "model.gguf"}).exit_code, 0);
+    const ChildResult result = sluice({"serve", "-m", dir / "model.gguf", "--port", "0", "--moe-stream"});
+    EXPECT_EQ(result.exit_code, failed);
+    EXPECT_THAT(result.err, HasSubstr("has no vocabulary"));
+}
+
 TEST(Chat, AnswersLinesOfAPipeAndLeavesAtItsEnd) {
     ChildOptions options;
     options.input = "Hello\nAnd then?\n";

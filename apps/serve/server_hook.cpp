@@ -53,6 +53,12 @@ bool ServerContext::load_model(common_params &params) {
     if (!server_context::load_model(params)) {
         return false;
     }
+    const llama_vocab *vocabulary = llama_model_get_vocab(llama_get_model(get_llama_context()));
+    if (llama_vocab_type(vocabulary) == LLAMA_VOCAB_TYPE_NONE) {
+        std::fprintf(stderr, "sluice: %s has no vocabulary, so it can't read or write text\n",
+                     params.model.path.c_str());
+        return false;
+    }
     const bool for_a_client = !signals_are_owned();
     if (for_a_client && llama_get_memory(get_llama_context()) == nullptr) {
         std::fprintf(stderr, "sluice: %s cannot continue a text: it is an encoder or a diffusion model\n",

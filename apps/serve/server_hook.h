@@ -32,7 +32,8 @@ public:
 /// The model's side.
 class ServerContext : public server_context {
 public:
-    /// As the base; false too where a client for conversations gets a model that cannot continue a text.
+    /// As the base; false too for a model without a vocabulary, and where a client for conversations gets one
+    /// that cannot continue a text.
     bool load_model(common_params &params);
     /// Answers until the server is told to end; from now on SIGTERM and SIGINT end it in good order.
     void start_loop();
