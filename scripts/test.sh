@@ -17,7 +17,7 @@ ctest_arguments=()
 long=no
 
 # Each is a function below. All run, whatever became of those before.
-readonly long_steps=(fuzz_for_minutes soak_for_minutes check_package)
+readonly long_steps=(upstream_server_tests fuzz_for_minutes soak_for_minutes check_package)
 
 parse_arguments() {
     while (($#)); do
@@ -49,6 +49,12 @@ parse_arguments() {
     fuzz) targets=(fuzz) ;;
     *) usage_error "there is no preset '$preset': release, asan, tsan and fuzz are." ;;
     esac
+}
+
+# llama.cpp's own tests of its server, against ours.
+upstream_server_tests() {
+    build release sluice altered_model
+    "$sluice_root/scripts/upstream-server-tests.sh"
 }
 
 # Ten minutes for each target.
