@@ -86,7 +86,7 @@ void Monitor::look() {
 void Monitor::sample(const IFlashModel &model, Record &record, std::optional<uint64_t> resident) const {
     const auto now = Clock::now();
     const Counts totals = model.counts();
-    const bool unwatched = starts_ && now - newest_ > kWatched;
+    const bool unwatched = starts_ && now - newest_ > kForgotten;
     const bool is_new = record.taken == Clock::time_point();
     const bool is_first = is_new || unwatched;
     if (is_first || now - record.dense_looked >= kDensePause) {

@@ -51,10 +51,12 @@ public:
     static constexpr std::chrono::milliseconds kPace{1000};
     /// Whoever looked this lately is taken to look still.
     static constexpr std::chrono::milliseconds kWatched = 3 * kPace;
+    /// Who asks for the state at least this often is told of all that was computed in between.
+    static constexpr std::chrono::milliseconds kForgotten{30000};
 
     /// Of models in which nothing was computed since the last sample the history keeps none. While a graph
     /// takes longer than the pace its model's sample is put off. What was computed while nobody looked for
-    /// longer than kWatched is in no sample.
+    /// longer than kForgotten is in no sample.
     void take_sample();
 
     /// Somebody looks, once: takes a sample if the newest is older than the pace. Does nothing if samples are
