@@ -9,7 +9,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <locale>
 #include <optional>
+#include <sstream>
+#include <string>
+#include <type_traits>
 #include <unistd.h>
 #include <utility>
 
@@ -19,12 +23,31 @@ namespace sluice::options {
 
 namespace {
 
+/// Empty unless all of `text` is a number. What std::from_chars() takes, which libc++ lacks for floating
+/// point.
+template <typename T>
+std::optional<T> parse(std::string_view text) {
+    T value{};
+    if constexpr (std::is_floating_point_v<T>) {
+        if (text.starts_with('+') || text.find_first_not_of("0123456789.eE+-") != std::string_view::npos) {
+            return std::nullopt;
+        }
+        std::istringstream in{std::string(text)};
+        in.imbue(std::locale::classic());
+        in >> std::noskipws >> value;
+        return in && in.peek() == std::istringstream::traits_type::eof() ? std::optional(value)
+                                                                         : std::nullopt;
+    } else {
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool whole = error == std::errc() && end == text.data() + text.size();
+        return whole ? std::optional(value) : std::nullopt;
+    }
+}
+
 template <typename T>
 std::optional<T> number(std::string_view text, T least, T most) {
-    T value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = error == std::errc() && end == text.data() + text.size();
-    return whole && value >= least && value <= most ? std::optional(value) : std::nullopt;
+    const auto value = parse<T>(text);
+    return value && *value >= least && *value <= most ? value : std::nullopt;
 }
 
 /// What a row's `set` says of a value that it does not take; the name is put before it.
