@@ -126,7 +126,9 @@ TEST(CliText, GreedyTextDependsOnNothingButTheModelAndThePrompt) {
     EXPECT_GT(text.size(), story.size() + 40);
     EXPECT_EQ(with({"8"}), text) << "the same again";
     EXPECT_EQ(with({"1"}), text) << "a cache below one token's working set";
-    EXPECT_EQ(with({"64"}), text) << "everything cached";
+    EXPECT_EQ(with({"64", "--no-repack"}), with({"8", "--no-repack"})) << "everything cached";
+    // Then experts have the layout that they have in memory, and the last bits of its kernels.
+    EXPECT_EQ(with({"64"}), text_of({"--no-moe-stream", "--temp", "0", "-s", "1", "-n", "40"}));
     EXPECT_EQ(with({"8", "--no-direct"}), text);
     EXPECT_EQ(with({"8", "--io-threads", "1"}), text);
     const ChildResult two_threads =

@@ -76,6 +76,7 @@
     SYMBOL(gguf_get_tensor_ne)                                                                               \
     SYMBOL(gguf_get_tensor_offset)                                                                           \
     SYMBOL(gguf_get_tensor_type)                                                                             \
+    SYMBOL(gguf_get_val_bool)                                                                                \
     SYMBOL(gguf_get_val_data)                                                                                \
     SYMBOL(gguf_get_val_str)                                                                                 \
     SYMBOL(gguf_init_from_callback)
